@@ -1,0 +1,44 @@
+"""The `ciga` command: parse, call, print. Nothing here imports torch until a command needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# Two spinning OpenMP threads beside another busy process are 10 times slower than one: set before torch loads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import typer
+
+from ciga.cli import data, run
+from ciga.errors import CigaError, UsageError
+
+app = typer.Typer(
+    name="ciga",
+    help="Graph classification that keeps working when the data shifts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run.run)
+app.command("methods")(run.methods)
+app.command("demo")(run.demo)
+app.command("datasets")(data.datasets)
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Run the command line: exit 0 when done, 1 when it failed, 2 for wrong usage, 130 after Ctrl-C."""
+    try:
+        app(standalone_mode=True)
+    except CigaError as error:
+        print(f"ciga: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        print("\nciga: stopped. The same command continues where this one left off.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output has gone (`ciga … | head`): nobody is left to complain to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,210 @@
+"""`ciga datasets` and `ciga data …`: what there is, building it, its statistics, what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ciga.cli.run import AsJson, DataPairs, Plugins
+from ciga.errors import UsageError
+
+if TYPE_CHECKING:
+    from ciga.data.splits import Splits
+
+app = typer.Typer(help="Build, describe and check datasets.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="A dataset (see: ciga datasets).")]
+
+
+def datasets(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006 (typer copies it)
+    """List every dataset: its shift, classes, metric, sizes, and whether its files are here."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from ciga.data.catalog import data_home
+    from ciga.data.overview import overview
+
+    _load(plugin)
+    rows = overview()
+    if json_:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table("dataset", "shift", "classes", "metric", "graphs in each split", "files")
+    for name, row in rows.items():
+        sizes = "  ".join(f"{part} {count:,}" for part, count in (row["sizes"] or {}).items())
+        table.add_row(
+            name,
+            row["shift"],
+            str(row["classes"] or "yours"),
+            row["metric"] or "yours",
+            sizes + (f" ({row['sizes_from']})" if row["sizes_from"] in ("paper", "publisher") else "")
+            or "yours",
+            "here" if row["files_here"] else "not here" if row["sizes"] else "yours",
+        )
+    console = Console()
+    console.print(table)
+    console.print(
+        f"Files are looked for in {data_home()} (set CIGA_DATA to change that).", style="dim", soft_wrap=True
+    )
+
+
+@app.command()
+def prepare(name: Name, data: DataPairs = [], plugin: Plugins = [], json_: AsJson = False) -> None:  # noqa: B006
+    """Get the files of a dataset and build its cache, so that the first run starts at once."""
+    from ciga.data.cache import cache_home
+
+    _load(plugin)
+    start = time.monotonic()
+    splits = _build(name, data)
+    seconds = time.monotonic() - start
+    sizes = {part: splits[part].num_graphs for part in splits}
+    if json_:
+        typer.echo(
+            json.dumps(
+                {"name": name, "splits": sizes, "fingerprint": splits.fingerprint(), "seconds": seconds}
+            )
+        )
+        return
+    typer.echo(
+        f"{name} is ready after {seconds:.1f} s: " + ", ".join(f"{p} {n:,}" for p, n in sizes.items()) + "."
+    )
+    typer.echo(f"Caches are in {cache_home()} (set CIGA_CACHE to change that).")
+
+
+@app.command()
+def stats(name: Name, data: DataPairs = [], plugin: Plugins = [], json_: AsJson = False) -> None:  # noqa: B006
+    """Print graphs, nodes, edges and class shares of each split, with the paper's figures beside ours."""
+    from rich.console import Console
+
+    from ciga.data.overview import statistics
+
+    _load(plugin)
+    found = statistics(name, _build(name, data))
+    if json_:
+        typer.echo(json.dumps(found))
+        return
+    console = Console()
+    console.print(_stats_table(found))
+    remark = (found["paper"] or {}).get("remark")
+    for key, note in {**({"paper": remark} if remark else {}), **found["notes"]}.items():
+        if not key.startswith("all."):
+            console.print(f"{key}: {note}", style="dim", soft_wrap=True, markup=False, highlight=False)
+
+
+@app.command()
+def check(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A dataset, a table of SMILES, or graphs.")
+    ],
+    smiles: Annotated[str | None, typer.Option(help="Table: the column of SMILES.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="File: the column (or value of a graph) to predict.")
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="File: the column of environments.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="File: scaffold, size, degree, random, order:COLUMN …")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="File: stop at the first bad row.")] = False,
+    data: DataPairs = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    json_: AsJson = False,
+) -> None:
+    """Look for leakage between splits, shifts, constant columns and odd environments."""
+    from rich.console import Console
+
+    from ciga.cli.progress import epoch_bar
+    from ciga.data.check import check as examine
+
+    _load(plugin)
+    given = {
+        "smiles": smiles,
+        "label": label,
+        "env": env,
+        "split": split,
+        "strict": "true" if strict else None,
+    }
+    asked = {key: value for key, value in given.items() if value is not None}
+    dataset, path = _which(name)
+    if path is None and asked:
+        raise UsageError(
+            f"--{next(iter(asked))} is for files; {name} is a dataset: give its options with --data."
+        )
+    if dataset == "pyg" and "smiles" in asked:
+        raise UsageError(f"--smiles is for tables; {name} holds graphs.")
+    splits = _build(dataset, data, {**asked, **({"path": str(path)} if path else {})})
+    with epoch_bar(f"check {name}", enabled=not json_) as bar:
+        report = examine(splits, name, bar.data)
+    if json_:
+        typer.echo(json.dumps(report.as_dict()))
+    else:
+        Console().print(report)
+
+
+def _which(name: str) -> tuple[str, Path | None]:
+    """The dataset to use, and the file where `name` is one."""
+    from ciga.data.catalog import datasets as registry
+    from ciga.data.graph_files import is_graph_file
+    from ciga.data.tables import is_table
+
+    path = Path(name).expanduser()
+    if name in registry:
+        return name, None
+    if is_table(path):
+        return "csv", path
+    if is_graph_file(path) or path.is_dir():
+        return "pyg", path
+    if path.exists():
+        raise UsageError(
+            f"{path} is neither a table (.csv, .tsv, .parquet) nor graphs (.pt, .json, .safetensors)."
+        )
+    return registry[name].name, None
+
+
+def _build(name: str, pairs: list[str], values: dict[str, Any] | None = None) -> Splits:
+    from ciga import options
+    from ciga.cli.progress import epoch_bar
+    from ciga.data.catalog import make
+
+    dataset = make(name, {**options.parse_pairs(pairs, "--data"), **(values or {})})
+    with epoch_bar(name) as bar:
+        return dataset.build(bar.data)
+
+
+def _load(plugins: list[Path]) -> None:
+    from ciga.registry import load_plugin
+
+    for file in plugins:
+        load_plugin(file)
+
+
+def _stats_table(found: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    paper = found["paper"] or {"graphs": {}, "class_shares": {}}
+    table = Table(
+        title=f"{found['name']}: {found['classes']} classes, {found['metric']}", title_justify="left"
+    )
+    for column in ("split", "graphs", "paper", "nodes", "paper", "edges", "paper", "class shares %", "paper"):
+        table.add_column(column, justify="left" if column == "split" else "right")
+    rows = dict(found["splits"])
+    if "small" in paper["class_shares"]:
+        small = [rows[part]["class_counts"] for part in ("train", "id_val")]
+        rows["small"] = {"class_counts": {c: sum(part.get(c, 0) for part in small) for c in small[0]}}
+    for part, stats in rows.items():
+        counts = stats["class_counts"]
+        shares = " ".join(f"{100 * n / sum(counts.values()):.2f}" for n in counts.values())
+        theirs = " ".join(f"{share:.2f}" for share in paper["class_shares"].get(part, ()))
+        size = paper["graphs"].get(part)
+        nodes, edges = (f"{stats[key]:.2f}" if key in stats else "" for key in ("nodes_mean", "edges_mean"))
+        graphs = f"{stats['graphs']:,}" if "graphs" in stats else ""
+        name = "train + id_val" if part == "small" else part
+        table.add_row(name, graphs, f"{size:,}" if size else "", nodes, "", edges, "", shares, theirs)
+    table.add_section()
+    whole = found["all"]
+    means = [f"{paper[key]:.2f}" if key in paper else "" for key in ("nodes_mean", "edges_mean")]
+    nodes, edges = f"{whole['nodes_mean']:.2f}", f"{whole['edges_mean']:.2f}"
+    table.add_row("all", f"{int(whole['graphs']):,}", "", nodes, means[0], edges, means[1])
+    return table

@@ -1,0 +1,63 @@
+"""Progress on standard error: a live bar in a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class EpochBar:
+    """Shows a run's epochs with the latest metrics."""
+
+    def __init__(self, title: str, enabled: bool = True) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self.live = enabled and console.is_terminal
+        self.plain = enabled and not self.live
+        self.title = title
+        self.last = 0.0
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[metrics]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not self.live,
+        )
+        self.task = self.bar.add_task(title, total=None, metrics="")
+
+    def __enter__(self) -> EpochBar:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def data(self, done: int, total: int, what: str) -> None:
+        """Progress of building the data."""
+        self.bar.update(self.task, completed=done, total=total, metrics=what)
+
+    def epoch(self, row: dict[str, Any], epochs: int) -> None:
+        """Progress of training."""
+        loss = sum(row["terms"].values())
+        shown = {k: v for k, v in row["metrics"].items() if k.endswith("_val")}
+        text = f"loss {loss:.3f} " + " ".join(f"{k} {v['accuracy']:.3f}" for k, v in shown.items())
+        self.bar.update(self.task, completed=row["epoch"] + 1, total=epochs, metrics=text)
+        if self.plain and time.monotonic() - self.last > 10:
+            self.last = time.monotonic()
+            print(f"{self.title}: epoch {row['epoch'] + 1}/{epochs} {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def epoch_bar(title: str, enabled: bool = True) -> Iterator[EpochBar]:
+    """An `EpochBar` for the time of a block."""
+    with EpochBar(title, enabled) as bar:
+        yield bar

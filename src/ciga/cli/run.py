@@ -1,0 +1,136 @@
+"""`ciga run`, `ciga methods`, `ciga demo`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Pairs = Annotated[list[str], typer.Option("--set", help="A setting, key=value (repeatable).", metavar="KEY=VALUE")]
+DataPairs = Annotated[
+    list[str], typer.Option("--data", help="A dataset option, key=value (repeatable).", metavar="KEY=VALUE")
+]
+Plugins = Annotated[list[Path], typer.Option("--plugin", help="A Python file that registers methods or datasets.")]
+RunsDir = Annotated[Path, typer.Option("--runs-dir", help="Where runs are kept.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, alone, on standard output.")]
+
+
+def run(
+    dataset: Annotated[str, typer.Argument(help="A dataset (see: ciga datasets).")],
+    method: Annotated[str, typer.Argument(help="A method (see: ciga methods).")],
+    seed: Annotated[int, typer.Option(help="Seed of the run.", min=0)] = 1,
+    epochs: Annotated[int | None, typer.Option(help="At most so many epochs (same as --set epochs=N).")] = None,
+    set_: Pairs = [],  # noqa: B006 (typer copies it)
+    data: DataPairs = [],  # noqa: B006
+    settings: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
+    preset: Annotated[str, typer.Option(help="Settings to start from: published, or none.")] = "published",
+    protocol: Annotated[str, typer.Option(help="ood, or iid: all data shuffled (the oracle rows).")] = "ood",
+    runs_dir: RunsDir = Path("runs"),
+    plugin: Plugins = [],  # noqa: B006
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    threads: Annotated[int, typer.Option(help="CPU threads of the run.", min=1)] = 1,
+    json_: AsJson = False,
+) -> None:
+    """Train METHOD on DATASET and record what came out; the same run again returns at once."""
+    from ciga import options
+    from ciga.cli.progress import epoch_bar
+    from ciga.run import execute, plan
+    from ciga.settings import read_settings
+
+    values: dict[str, Any] = read_settings(settings) if settings else {}
+    values |= options.parse_pairs(set_, "--set")
+    if epochs is not None:
+        values["epochs"] = epochs
+    planned = plan(
+        dataset,
+        method,
+        seed=seed,
+        data=options.parse_pairs(data, "--data"),
+        settings=values,
+        preset=preset,
+        protocol=protocol,
+        plugins=plugin,
+    )
+    with epoch_bar(f"{method} on {dataset}, seed {seed}") as bar:
+        record = execute(
+            planned, runs_dir, device=device, threads=threads, progress=bar.data, on_epoch=bar.epoch
+        )
+    if json_:
+        typer.echo(json.dumps(record))
+    else:
+        _show(record, runs_dir / record["hash"])
+
+
+def methods(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
+    """List every method with its hyper-parameters."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from ciga import options
+    from ciga.methods.method import methods as registry
+    from ciga.registry import load_plugin
+
+    for file in plugin:
+        load_plugin(file)
+    rows = {}
+    for name in registry:
+        cls = registry[name]
+        rows[name] = {
+            "summary": cls.summary,
+            "environments": cls.needs_environments,
+            "subgraph": cls.extracts,
+            "scms": list(cls.scms),
+            "hyperparameters": {
+                k: {"default": f.default, "grid": list(f.metadata.get("grid", ())), "help": f.metadata.get("help", "")}
+                for k, f in options.fields_of(cls).items()
+            },
+        }
+    if json_:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table("method", "what it does", "environments", "subgraph", "SCMs", "hyper-parameters", show_lines=True)
+    for name, row in rows.items():
+        knobs = [f"{k}={v['default']}" for k, v in row["hyperparameters"].items()]
+        yes = {True: "yes", False: ""}
+        table.add_row(
+            name, row["summary"], yes[row["environments"]], yes[row["subgraph"]], ", ".join(row["scms"]), "  ".join(knobs)
+        )
+    Console().print(table)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the table and the picture go.")] = Path("ciga-demo"),
+    seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
+    quick: Annotated[bool, typer.Option(help="A tenth of the graphs, for a first look.")] = False,
+) -> None:
+    """ERM against CIGA on SPMotif at bias 0.9: a table, and a picture of the subgraphs."""
+    from ciga.demo import demo as show
+
+    show(out, seeds, quick)
+
+
+def _show(record: dict[str, Any], folder: Path) -> None:
+    """One run on one screen: every selector's scores, the default one marked."""
+    from rich.console import Console
+    from rich.table import Table
+
+    metric, console = record["metric"], Console()
+    selected = record["selected"]
+    splits = [k for k in next(iter(selected.values())) if k != "epoch"]
+    explained = any("edge_auroc" in s.get("ood_test", {}) for s in selected.values())
+    extra = ["edge AUROC", "precision@k"] if explained else []
+    table = Table("selected by", "epoch", *[f"{s} {metric}" for s in splits], *extra)
+    for name, scores in selected.items():
+        mark = " *" if name == record["selection"] else " (looks at test data)" if name == "oracle" else ""
+        numbers = [f"{scores[s][metric]:.3f}" for s in splits]
+        if explained:
+            numbers += [f"{scores['ood_test'][k]:.3f}" for k in ("edge_auroc", "precision_at_k")]
+        table.add_row(name + mark, str(scores["epoch"]), *numbers)
+    console.print(table)
+    console.print(
+        f"{record['method']} on {record['dataset']}, seed {record['seed']}: {record['epochs']} epochs, "
+        f"{record['seconds']:.0f} s, {record['peak_memory_mb']:.0f} MB; record in {folder}",
+        soft_wrap=True,
+    )

@@ -1,0 +1,444 @@
+"""Many graphs as a few flat tensors, and batches of them by index arithmetic.
+
+A list of Python graph objects costs a Python loop for every batch. Here a dataset is a handful of
+contiguous tensors with two pointer arrays; a batch is a gather, and nothing loops over graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ciga.data.pack import pack
+from ciga.errors import CigaError
+from ciga.files import content_hash, map_tensors, write_tensors
+
+FORMAT = "ciga.graphstore/1"
+#: A file up to this size has its checksum verified when opened; a larger one on request only.
+VERIFY_BELOW = 256 * 2**20
+
+Column = Tensor | list[str]
+
+
+@dataclass
+class Batch:
+    """Some graphs as one disconnected graph; PyG's attribute names, plus ours.
+
+    `pair` numbers the undirected edges of the batch: u->v and v->u share one number, so that a score
+    per pair is a score per undirected edge.
+    """
+
+    x: Tensor  # [N, F] node features (F may be 0)
+    edge_index: Tensor  # [2, E]
+    edge_attr: Tensor | None  # [E, D]
+    batch: Tensor  # [N] graph of each node
+    edge_batch: Tensor  # [E] graph of each edge
+    pair: Tensor  # [E] undirected edge of each edge
+    pair_batch: Tensor  # [P] graph of each undirected edge
+    y: Tensor  # [G] labels
+    env: Tensor | None  # [G] environments
+    edge_truth: Tensor | None  # [E] True on the edges of the invariant subgraph, where it is known
+    index: Tensor  # [G] row of each graph in the store it came from
+    num_graphs: int
+
+    @property
+    def num_nodes(self) -> int:
+        return self.x.size(0)
+
+    @property
+    def num_edges(self) -> int:
+        return self.edge_index.size(1)
+
+    @property
+    def num_pairs(self) -> int:
+        return self.pair_batch.size(0)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device."""
+        moved: dict[str, Any] = {k: v.to(device, non_blocking=True) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **moved)
+
+
+class GraphStore:
+    """A fixed collection of graphs, packed.
+
+    Args:
+        x: node features of all graphs, [N, F]; F may be 0.
+        edge_index: endpoints of all edges, [2, E], counted from 0 *within each graph*.
+        node_ptr, edge_ptr: [G + 1] where each graph's nodes and edges begin.
+        y: labels, [G]; None if unknown.
+        edge_attr, env, edge_truth: optional [E, D], [G], [E].
+        columns: further per-graph columns, tensors [G] or lists of G strings.
+        pair: undirected edge number of each edge within its graph; computed when absent.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        node_ptr: Tensor,
+        edge_ptr: Tensor,
+        y: Tensor | None = None,
+        *,
+        edge_attr: Tensor | None = None,
+        env: Tensor | None = None,
+        edge_truth: Tensor | None = None,
+        columns: Mapping[str, Column] | None = None,
+        pair: Tensor | None = None,
+        pair_ptr: Tensor | None = None,
+    ) -> None:
+        self.x = x
+        self.edge_index = edge_index if edge_index.dtype == torch.int32 else edge_index.int()
+        self.node_ptr, self.edge_ptr = node_ptr.long(), edge_ptr.long()
+        self.y = torch.full((self.num_graphs,), -1) if y is None else y.long()
+        self.edge_attr, self.env, self.edge_truth = edge_attr, env, edge_truth
+        self.columns: dict[str, Column] = dict(columns or {})
+        if pair is None or pair_ptr is None:
+            self._validate()
+            pair, pair_ptr = _number_pairs(self.edge_index, self.node_ptr, self.edge_ptr)
+        self.pair, self.pair_ptr = pair, pair_ptr
+
+    # ---------------------------------------------------------------- what it holds
+
+    @property
+    def num_graphs(self) -> int:
+        return self.node_ptr.numel() - 1
+
+    def __len__(self) -> int:
+        return self.num_graphs
+
+    def __getitem__(self, which: int | slice | Sequence[int] | Tensor) -> GraphStore:
+        """A smaller store; one graph, too, is a store (of one)."""
+        return self.subset([which] if isinstance(which, int) else which)
+
+    @property
+    def num_features(self) -> int:
+        return self.x.size(1)
+
+    @property
+    def edge_features(self) -> int:
+        return 0 if self.edge_attr is None else self.edge_attr.size(1)
+
+    @cached_property
+    def num_nodes(self) -> Tensor:
+        """Nodes of each graph, [G]."""
+        return self.node_ptr.diff()
+
+    @cached_property
+    def num_edges(self) -> Tensor:
+        """Directed edges of each graph, [G]."""
+        return self.edge_ptr.diff()
+
+    def __repr__(self) -> str:
+        return (
+            f"GraphStore({self.num_graphs:,} graphs, {self.x.size(0):,} nodes x {self.num_features}, "
+            f"{self.edge_index.size(1):,} edges x {self.edge_features})"
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """Sizes and class counts, as plain values."""
+        labels, counts = self.y.unique(return_counts=True)
+        graphs = self.num_graphs
+        return {
+            "graphs": graphs,
+            "nodes_mean": self.x.size(0) / max(graphs, 1),
+            "edges_mean": self.edge_index.size(1) / max(graphs, 1),
+            "class_counts": {str(k): int(v) for k, v in zip(labels.tolist(), counts.tolist(), strict=True)},
+        }
+
+    # ---------------------------------------------------------------- batches
+
+    def batch(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> Batch:
+        """The graphs at `indices`, in that order, as one `Batch`."""
+        rows = self._rows(indices)
+        nodes, edges = self.num_nodes[rows], self.num_edges[rows]
+        pairs = self.pair_ptr[rows + 1] - self.pair_ptr[rows]
+        node_rows, edge_rows = _ranges(self.node_ptr[rows], nodes), _ranges(self.edge_ptr[rows], edges)
+        graph = torch.arange(rows.numel())
+        edge_batch = graph.repeat_interleave(edges)
+        return Batch(
+            x=self.x[node_rows],
+            edge_index=self.edge_index[:, edge_rows] + _starts(nodes)[edge_batch],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edge_rows],
+            batch=graph.repeat_interleave(nodes),
+            edge_batch=edge_batch,
+            pair=self.pair[edge_rows] + _starts(pairs)[edge_batch],
+            pair_batch=graph.repeat_interleave(pairs),
+            y=self.y[rows],
+            env=None if self.env is None else self.env[rows],
+            edge_truth=None if self.edge_truth is None else self.edge_truth[edge_rows],
+            index=rows,
+            num_graphs=rows.numel(),
+        )
+
+    def batches(self, batch_size: int, order: Tensor | None = None, chunk: int = 64) -> Iterator[Batch]:
+        """All graphs (in `order`) in batches of `batch_size`.
+
+        One gather serves `chunk` batches, which are then views of it: a small batch costs a few slices.
+        """
+        order = torch.arange(self.num_graphs) if order is None else order
+        for rows in order.split(batch_size * chunk):
+            yield from self._views(rows, batch_size)
+
+    def _views(self, rows: Tensor, batch_size: int) -> Iterator[Batch]:
+        whole = self.batch(rows)
+        stops = range(0, rows.numel() + batch_size, batch_size)
+        cut = [min(s, rows.numel()) for s in stops if s < rows.numel() + batch_size]
+        bounds = torch.tensor(cut)
+        pairs = self.pair_ptr[rows + 1] - self.pair_ptr[rows]
+        counts = (self.num_nodes[rows], self.num_edges[rows], pairs)
+        at_node, at_edge, at_pair = (_starts(c, closed=True)[bounds].tolist() for c in counts)
+        for i in range(len(cut) - 1):
+            g, n, e, p = (slice(at[i], at[i + 1]) for at in (cut, at_node, at_edge, at_pair))
+            yield Batch(
+                x=whole.x[n],
+                edge_index=whole.edge_index[:, e] - n.start,
+                edge_attr=None if whole.edge_attr is None else whole.edge_attr[e],
+                batch=whole.batch[n] - g.start,
+                edge_batch=whole.edge_batch[e] - g.start,
+                pair=whole.pair[e] - p.start,
+                pair_batch=whole.pair_batch[p] - g.start,
+                y=whole.y[g],
+                env=None if whole.env is None else whole.env[g],
+                edge_truth=None if whole.edge_truth is None else whole.edge_truth[e],
+                index=whole.index[g],
+                num_graphs=g.stop - g.start,
+            )
+
+    def subset(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> GraphStore:
+        """The graphs at `indices` as a store of their own."""
+        rows = self._rows(indices)
+        node_rows = _ranges(self.node_ptr[rows], self.num_nodes[rows])
+        edge_rows = _ranges(self.edge_ptr[rows], self.num_edges[rows])
+        pairs = self.pair_ptr[rows + 1] - self.pair_ptr[rows]
+        return GraphStore(
+            self.x[node_rows],
+            self.edge_index[:, edge_rows],
+            _starts(self.num_nodes[rows], closed=True),
+            _starts(self.num_edges[rows], closed=True),
+            self.y[rows],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edge_rows],
+            env=None if self.env is None else self.env[rows],
+            edge_truth=None if self.edge_truth is None else self.edge_truth[edge_rows],
+            columns={k: _take(c, rows) for k, c in self.columns.items()},
+            pair=self.pair[edge_rows],
+            pair_ptr=_starts(pairs, closed=True),
+        )
+
+    def with_env(self, env: Tensor | None) -> GraphStore:
+        """The same graphs with other environments; nothing else is copied."""
+        return self._with(env=env)
+
+    def labelled(self, y: Tensor) -> GraphStore:
+        """The same graphs with other labels; nothing else is copied."""
+        return self._with(y=y.long())
+
+    def _with(self, **values: Tensor | None) -> GraphStore:
+        other = GraphStore.__new__(GraphStore)
+        other.__dict__.update({k: v for k, v in vars(self).items() if k != "_fingerprint"})
+        other.__dict__.update(values)
+        other._check_lengths()
+        return other
+
+    def _rows(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> Tensor:
+        if isinstance(indices, slice):
+            return torch.arange(self.num_graphs)[indices]
+        rows = torch.as_tensor(indices)
+        rows = rows.nonzero().flatten() if rows.dtype == torch.bool else rows.long().flatten()
+        outside = (rows < -self.num_graphs) | (rows >= self.num_graphs)
+        if bool(outside.any()):
+            raise CigaError(f"There is no graph {int(rows[outside][0])}: the store holds {self.num_graphs}.")
+        return torch.where(rows < 0, rows + self.num_graphs, rows)
+
+    # ---------------------------------------------------------------- other forms
+
+    @classmethod
+    def concat(cls, stores: Sequence[GraphStore]) -> GraphStore:
+        """Several stores one after the other; optional parts survive where all have them."""
+        if not stores:
+            raise CigaError("There is nothing to join: the list of stores is empty.")
+        first = stores[0]
+        for what in ("num_features", "edge_features"):
+            if len({getattr(s, what) for s in stores if what == "num_features" or s.edge_attr is not None}) > 1:
+                raise CigaError(f"Stores with different {what.replace('num_', 'node ').replace('_', ' ')} cannot be joined.")
+
+        def joined(name: str) -> Tensor | None:
+            parts = [getattr(s, name) for s in stores]
+            return None if any(p is None for p in parts) else torch.cat(parts)
+
+        shared = set(first.columns).intersection(*(s.columns for s in stores[1:]))
+        columns: dict[str, Column] = {}
+        for key in [k for k in first.columns if k in shared]:
+            parts = [s.columns[key] for s in stores]
+            if all(isinstance(p, Tensor) for p in parts):
+                columns[key] = torch.cat([p for p in parts if isinstance(p, Tensor)])
+            else:
+                columns[key] = [str(v) for p in parts for v in (p.tolist() if isinstance(p, Tensor) else p)]
+        return cls(
+            torch.cat([s.x for s in stores]),
+            torch.cat([s.edge_index for s in stores], dim=1),
+            _starts(torch.cat([s.num_nodes for s in stores]), closed=True),
+            _starts(torch.cat([s.num_edges for s in stores]), closed=True),
+            torch.cat([s.y for s in stores]),
+            edge_attr=joined("edge_attr"),
+            env=joined("env"),
+            edge_truth=joined("edge_truth"),
+            columns=columns,
+            pair=torch.cat([s.pair for s in stores]),
+            pair_ptr=_starts(torch.cat([s.pair_ptr.diff() for s in stores]), closed=True),
+        )
+
+    @classmethod
+    def from_pyg(cls, graphs: Iterable[Any], y: Sequence[int] | Tensor | None = None) -> GraphStore:
+        """Pack PyG `Data` objects. Reads `x`, `edge_index`, `edge_attr`, `y`, `env`, `edge_truth`."""
+        parts = pack(graphs, y)
+        nodes, edges = parts.pop("nodes"), parts.pop("edges")
+        return cls(node_ptr=_starts(nodes, closed=True), edge_ptr=_starts(edges, closed=True), **parts)
+
+    def to_pyg(self) -> list[Any]:
+        """A list of PyG `Data`, one per graph."""
+        from torch_geometric.data import Data
+
+        out = []
+        for row in range(self.num_graphs):
+            n = slice(int(self.node_ptr[row]), int(self.node_ptr[row + 1]))
+            e = slice(int(self.edge_ptr[row]), int(self.edge_ptr[row + 1]))
+            graph = Data(x=self.x[n].clone(), edge_index=self.edge_index[:, e].long(), y=self.y[row : row + 1].clone())
+            if self.edge_attr is not None:
+                graph.edge_attr = self.edge_attr[e].clone()
+            if self.env is not None:
+                graph.env = self.env[row : row + 1].clone()
+            if self.edge_truth is not None:
+                graph.edge_truth = self.edge_truth[e].clone()
+            out.append(graph)
+        return out
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything the store holds, as named tensors (strings as UTF-8 bytes and offsets)."""
+        names = ("x", "edge_index", "node_ptr", "edge_ptr", "y", "edge_attr", "env", "edge_truth", "pair", "pair_ptr")
+        out = {k: getattr(self, k) for k in names if getattr(self, k) is not None}
+        for key, column in self.columns.items():
+            if isinstance(column, Tensor):
+                out[f"column.{key}"] = column
+            else:
+                raw = [v.encode() for v in column]
+                out[f"text.{key}"] = torch.tensor(list(b"".join(raw)), dtype=torch.uint8)
+                out[f"ends.{key}"] = torch.tensor([len(r) for r in raw], dtype=torch.int64).cumsum(0)
+        return out
+
+    def fingerprint(self) -> str:
+        """A hash of the content: equal if and only if the graphs, labels and columns are equal."""
+        if not hasattr(self, "_fingerprint"):
+            self._fingerprint = content_hash(self.tensors(), {})[:32]
+        return self._fingerprint
+
+    def save(self, path: str | Path) -> None:
+        """Write one safetensors file, atomically."""
+        write_tensors(path, self.tensors(), {"format": FORMAT, "fingerprint": self.fingerprint()})
+
+    @classmethod
+    def open(cls, path: str | Path, verify: bool | None = None) -> GraphStore:
+        """Memory-map a saved store: opens at once, whatever its size.
+
+        `verify` recomputes the checksum; by default that is done for files below 256 MiB.
+        """
+        path = Path(path)
+        tensors, meta = map_tensors(path)
+        if meta.get("format") != FORMAT:
+            raise CigaError(f"{path} is not a graph store of this version ({FORMAT}): build it again.")
+        columns: dict[str, Column] = {}
+        try:
+            for name in list(tensors):
+                kind, _, key = name.partition(".")
+                if kind == "column":
+                    columns[key] = tensors.pop(name)
+                elif kind == "text":
+                    columns[key] = _decode(tensors.pop(name), tensors.pop(f"ends.{key}"))
+            store = cls(columns=columns, **tensors)
+        except (TypeError, RuntimeError, KeyError, ValueError, CigaError) as error:
+            raise CigaError(f"{path} is damaged ({error}): delete it and build it again.") from error
+        if verify or (verify is None and path.stat().st_size < VERIFY_BELOW):
+            if store.fingerprint() != meta.get("fingerprint"):
+                raise CigaError(f"{path} does not match its checksum: delete it and build it again.")
+        else:
+            store._fingerprint = meta.get("fingerprint", "")
+        return store
+
+    # ---------------------------------------------------------------- checks
+
+    def _validate(self) -> None:
+        """Refuse what would silently give wrong batches."""
+        graphs = self.num_graphs
+        if self.edge_ptr.numel() != graphs + 1 or self.y.numel() != graphs:
+            raise CigaError(f"{graphs} graphs by their nodes, but {self.edge_ptr.numel() - 1} by their edges and {self.y.numel()} labels.")
+        if int(self.node_ptr[-1]) != self.x.size(0) or int(self.edge_ptr[-1]) != self.edge_index.size(1):
+            raise CigaError("The pointers do not end where the nodes and edges do.")
+        if any(int(p[0]) != 0 or bool((p.diff() < 0).any()) for p in (self.node_ptr, self.edge_ptr)):
+            raise CigaError("The pointers must begin at 0 and never decrease.")
+        self._check_lengths()
+        if self.edge_index.numel():
+            limit = self.num_nodes.repeat_interleave(self.num_edges)
+            bad = ((self.edge_index < 0) | (self.edge_index >= limit)).any(0)
+            if bool(bad.any()):
+                edge = int(bad.nonzero()[0])
+                row = int(torch.searchsorted(self.edge_ptr, edge, right=True)) - 1
+                u, v = self.edge_index[:, edge].tolist()
+                raise CigaError(f"Graph {row} has an edge {u}-{v} but only {int(self.num_nodes[row])} nodes.")
+
+
+    def _check_lengths(self) -> None:
+        """Refuse a part or a column with too few or too many rows."""
+        graphs, edges = self.num_graphs, self.edge_index.size(1)
+        parts = {"y": (self.y, graphs), "env": (self.env, graphs), "edge_attr": (self.edge_attr, edges), "edge_truth": (self.edge_truth, edges)}
+        columns = {f"column '{name}'": (column, graphs) for name, column in self.columns.items()}
+        for name, (part, rows) in {**parts, **columns}.items():
+            if part is not None and len(part) != rows:
+                raise CigaError(f"The store has {rows} {'edges' if name.startswith('edge') else 'graphs'}, but {len(part)} rows of {name}.")
+
+
+# ---------------------------------------------------------------- index arithmetic
+
+
+def _starts(counts: Tensor, closed: bool = False) -> Tensor:
+    """Exclusive cumulative sum; `closed` appends the total, making it a pointer array."""
+    out = torch.zeros(counts.numel() + 1, dtype=torch.long)
+    torch.cumsum(counts, 0, out=out[1:])
+    return out if closed else out[:-1]
+
+
+def _ranges(start: Tensor, count: Tensor) -> Tensor:
+    """Concatenation of arange(start[i], start[i] + count[i])."""
+    shift = (start - _starts(count)).repeat_interleave(count)
+    return shift + torch.arange(shift.numel())
+
+
+def _number_pairs(edge_index: Tensor, node_ptr: Tensor, edge_ptr: Tensor) -> tuple[Tensor, Tensor]:
+    """Number the undirected edges of each graph from 0: ([E] numbers, [G + 1] pointers)."""
+    graphs, edges = node_ptr.numel() - 1, edge_index.size(1)
+    if not edges:
+        return torch.zeros(0, dtype=torch.int32), torch.zeros(graphs + 1, dtype=torch.long)
+    graph = torch.arange(graphs).repeat_interleave(edge_ptr.diff())
+    ends = edge_index.long() + node_ptr[graph]
+    # Sorting by the smaller endpoint also sorts by graph, so the numbers of one graph are consecutive.
+    key = ends.min(0).values * int(node_ptr[-1]) + ends.max(0).values
+    unique, number = key.unique(return_inverse=True)
+    first_node = unique // int(node_ptr[-1])
+    owner = torch.searchsorted(node_ptr, first_node, right=True) - 1
+    pointer = _starts(torch.bincount(owner, minlength=graphs), closed=True)
+    return (number - pointer[graph]).int(), pointer
+
+
+def _take(column: Column, rows: Tensor) -> Column:
+    return column[rows] if isinstance(column, Tensor) else [column[i] for i in rows.tolist()]
+
+
+def _decode(text: Tensor, ends: Tensor) -> list[str]:
+    raw, stops = text.numpy().tobytes(), [0, *ends.tolist()]
+    return [raw[a:b].decode() for a, b in zip(stops, stops[1:], strict=False)]

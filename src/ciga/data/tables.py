@@ -1,0 +1,289 @@
+"""Tables on disk (CSV, TSV, Parquet; plain, .gz, .xz, .bz2), read in chunks, every bad row accounted for.
+
+A row that cannot be used is never dropped in silence: it becomes a `Rejected` with its file, its line as an
+editor shows it, and the reason. What makes the whole file unusable is an error.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from ciga.errors import CigaError, MissingExtra, UsageError, unknown
+from ciga.files import atomic
+
+COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+#: A table's suffix (before a compression's) and its delimiter; None: the header shows it.
+DELIMITERS: dict[str, str | None] = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
+SUFFIXES = (*DELIMITERS, ".parquet", ".pq")
+MISSING = frozenset({"", "na", "n/a", "nan", "null"})
+FIELD_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A row that was set aside: its line in the file (from 1), why, and the value that is to blame."""
+
+    row: int
+    reason: str
+    value: str = ""
+    detail: str = ""
+    file: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}, row {self.row}" if self.file else f"row {self.row}"
+        blame = f" ({_short(self.value)!r})" if self.value else ""
+        detail = f": {self.detail}" if self.detail else ""
+        return f"{where}: {self.reason}{blame}{detail}"
+
+
+@dataclass
+class Table:
+    """Some rows of a table: the asked-for columns as text, the line of each row, and the rows set aside."""
+
+    values: dict[str, list[str]]
+    rows: list[int] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether the name of a file is that of a table."""
+    return _suffixes(Path(path))[0] in SUFFIXES
+
+
+def is_missing(text: str) -> bool:
+    """Whether a cell holds nothing: empty, NA, N/A, NaN, null, or Python's None."""
+    return text.lower() in MISSING or text == "None"
+
+
+def read_table(path: str | Path, columns: Sequence[str]) -> Table:
+    """The named columns of the whole file."""
+    columns = list(dict.fromkeys(columns))
+    whole = Table({name: [] for name in columns})
+    for chunk in read_chunks(path, columns):
+        whole.rows += chunk.rows
+        whole.rejected += chunk.rejected
+        for name in columns:
+            whole.values[name] += chunk.values[name]
+    return whole
+
+
+def read_chunks(path: str | Path, columns: Sequence[str], size: int = 8192) -> Iterator[Table]:
+    """The named columns, `size` rows at a time: a file larger than memory can be read."""
+    path = Path(path)
+    if not path.is_file():
+        raise UsageError(f"There is no file {path}.")
+    kind, packing = _suffixes(path)
+    if kind not in SUFFIXES:
+        raise UsageError(
+            f"{path} is no table: give one of {', '.join(SUFFIXES)} (also with .gz, .xz or .bz2)."
+        )
+    if not path.stat().st_size:
+        raise CigaError(f"{path} is empty.")
+    columns = list(dict.fromkeys(columns))
+    try:
+        if kind in DELIMITERS:
+            with COMPRESSED.get(packing, open)(path, "rb") as binary:
+                yield from _csv_chunks(binary, path, DELIMITERS[kind], columns, size)
+        else:
+            yield from _parquet_chunks(path, packing, columns, size)
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise CigaError(f"{path} is damaged or cut short ({error}): get it again.") from error
+
+
+def columns_of(path: str | Path) -> list[str]:
+    """The names of the columns of a table."""
+    path = Path(path)
+    kind, packing = _suffixes(path)
+    if kind not in DELIMITERS:
+        return list(_parquet(path, packing).schema_arrow.names)
+    with COMPRESSED.get(packing, open)(path, "rb") as binary:
+        return _header(binary, path, DELIMITERS[kind])[0]
+
+
+def summary(rejected: Iterable[Rejected]) -> str:
+    """How many rows were set aside for each reason: `3 rows: 2 x missing label, 1 x …`."""
+    counts = Counter(r.reason for r in rejected)
+    total = sum(counts.values())
+    listed = ", ".join(f"{count} x {reason}" for reason, count in counts.most_common())
+    return f"{total} {'row' if total == 1 else 'rows'}: {listed}" if total else "0 rows"
+
+
+REJECTED_COLUMNS = ("file", "row", "reason", "value", "detail")
+
+
+def write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
+    """The rows set aside, as a CSV file."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(REJECTED_COLUMNS)
+    writer.writerows([r.file, r.row, r.reason, _one_line(r.value), _one_line(r.detail)] for r in rejected)
+    with atomic(path) as temporary:
+        # bytes that were no UTF-8 come out as \udcXX: show them, do not fail on them
+        temporary.write_bytes(text.getvalue().encode("utf-8", "backslashreplace"))
+
+
+def read_rejected(path: Path) -> list[Rejected]:
+    """What `write_rejected` wrote."""
+    table = read_table(path, REJECTED_COLUMNS)
+    cells = zip(*(table.values[c] for c in REJECTED_COLUMNS), strict=True)
+    return [Rejected(int(row), reason, value, detail, file) for file, row, reason, value, detail in cells]
+
+
+# ---------------------------------------------------------------- delimited text
+
+
+def _header(binary: IO[bytes], path: Path, delimiter: str | None) -> tuple[list[str], str, int]:
+    """The names of the columns, the delimiter, and the line they stand on."""
+    for line, raw in enumerate(binary, 1):
+        if line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise CigaError(f"{path} is UTF-16: save it as UTF-8.")
+        try:
+            text = raw.decode("utf-8-sig" if line == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise CigaError(
+                f"{path}, row {line}: the column names are not UTF-8: save it as UTF-8."
+            ) from None
+        if not text.strip():
+            continue
+        mark = delimiter or max(",;\t", key=text.count)
+        try:
+            names = next(csv.reader([text], delimiter=mark, strict=True))
+        except csv.Error as error:
+            raise CigaError(f"{path}, row {line}: the column names cannot be read ({error}).") from None
+        return [name.strip() for name in names], mark, line
+    raise CigaError(f"{path} is empty.")
+
+
+def _csv_chunks(
+    binary: IO[bytes], path: Path, delimiter: str | None, columns: Sequence[str], size: int
+) -> Iterator[Table]:
+    header, mark, line = _header(binary, path, delimiter)
+    places = _places(header, columns, path)
+    # surrogateescape keeps bytes that are no UTF-8, so that one such row spoils no other
+    text = io.TextIOWrapper(binary, encoding="utf-8", errors="surrogateescape", newline="")
+    csv.field_size_limit(FIELD_LIMIT)
+    reader = csv.reader(text, delimiter=mark, strict=True)
+    chunk, some = Table({name: [] for name in columns}), False
+    while True:
+        start = line + reader.line_num + 1
+        try:
+            cells = next(reader)
+            bad = _bad_row(cells, header)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            # Over several lines it has swallowed rows that may be good: nothing to go on with.
+            if line + reader.line_num > start or "end of data" in str(error):
+                raise CigaError(
+                    f"{path}, row {start}: a quotation mark opens here and does not close where it should "
+                    f"({error}): mend this row."
+                ) from None
+            cells, bad = [], ("broken quotation marks", f"{error}: double those inside a quoted cell")
+        else:
+            if not "".join(cells).strip() and len(cells) <= 1:
+                continue
+        some = True
+        if bad:
+            chunk.rejected.append(Rejected(start, bad[0], _short(mark.join(cells)), bad[1], str(path)))
+        else:
+            chunk.rows.append(start)
+            for name, place in places.items():
+                chunk.values[name].append(cells[place].strip())
+        if len(chunk.rows) + len(chunk.rejected) >= size:
+            yield chunk
+            chunk = Table({name: [] for name in columns})
+    if not some:
+        raise CigaError(f"{path} has a header but no rows.")
+    yield chunk
+
+
+def _bad_row(cells: Sequence[str], header: Sequence[str]) -> tuple[str, str] | None:
+    """Why a row cannot be used, in general and in particular."""
+    if len(cells) != len(header):
+        few = len(cells) < len(header)
+        advice = "add what is missing" if few else "quote cells that hold the delimiter"
+        kind = "too few cells" if few else "too many cells"
+        return kind, f"{len(cells)} cells for {len(header)} columns: {advice}"
+    joined = "".join(cells)
+    if any("\udc80" <= c <= "\udcff" for c in joined):
+        return "not UTF-8", "save the file as UTF-8"
+    if "\0" in joined:
+        return "a NUL byte", "the file is damaged here"
+    return None
+
+
+def _places(header: Sequence[str], columns: Sequence[str], path: Path) -> dict[str, int]:
+    """Where each wanted column stands."""
+    for name in columns:
+        found = [i for i, h in enumerate(header, 1) if h == name]
+        if not found:
+            raise unknown(f"column in {path}", name, [h for h in header if h])
+        if len(found) > 1:
+            places = ", ".join(map(str, found))
+            raise CigaError(f"{path} has several columns called '{name}' ({places}): rename all but one.")
+    return {name: header.index(name) for name in columns}
+
+
+# ---------------------------------------------------------------- Parquet
+
+
+def _parquet(path: Path, packing: str) -> Any:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra("pyarrow", "tables") from None
+    source: Any = path
+    if packing:
+        with COMPRESSED[packing](path, "rb") as binary:
+            source = pa.BufferReader(binary.read())
+    try:
+        return pq.ParquetFile(source)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CigaError(f"{path} is damaged or no Parquet file ({error}): get it again.") from error
+
+
+def _parquet_chunks(path: Path, packing: str, columns: Sequence[str], size: int) -> Iterator[Table]:
+    file = _parquet(path, packing)
+    _places(list(file.schema_arrow.names), columns, path)
+    if not file.metadata.num_rows:
+        raise CigaError(f"{path} has columns but no rows.")
+    done = 0
+    for batch in file.iter_batches(batch_size=size, columns=list(columns)):
+        values = {name: [_text(v) for v in batch.column(name).to_pylist()] for name in columns}
+        yield Table(values, list(range(done + 1, done + batch.num_rows + 1)))
+        done += batch.num_rows
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+# ---------------------------------------------------------------- small things
+
+
+def _suffixes(path: Path) -> tuple[str, str]:
+    """(kind, compression) by the name: `a.csv.gz` -> (".csv", ".gz")."""
+    packing = path.suffix.lower() if path.suffix.lower() in COMPRESSED else ""
+    return Path(path.stem).suffix.lower() if packing else path.suffix.lower(), packing
+
+
+def _short(text: str, limit: int = 80) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    return _short(" ".join(text.replace("\0", "\\0").split()), 1000)

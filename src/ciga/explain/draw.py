@@ -1,0 +1,91 @@
+"""Pictures of graphs with the kept subgraph drawn over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ciga.errors import MissingExtra
+from ciga.files import atomic
+
+# Okabe-Ito colours: told apart by colour-blind readers, and by lightness in grey.
+TRUE, KEPT, REST = "#E69F00", "#0072B2", "#BBBBBB"
+
+
+def pyplot() -> Any:
+    """matplotlib without a screen."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("matplotlib", "report") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def layout(edge_index: Tensor, nodes: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Positions [N, 2] of a graph's nodes; the same graph always looks the same."""
+    import networkx as nx
+
+    graph = nx.Graph()
+    graph.add_nodes_from(range(nodes))
+    graph.add_edges_from(edge_index.t().tolist())
+    place = nx.kamada_kawai_layout(graph) if 1 < nodes <= 150 and nx.is_connected(graph) else None
+    place = place or nx.spring_layout(graph, seed=seed, iterations=60)
+    return np.array([place[i] for i in range(nodes)])
+
+
+def draw_graph(axes: Any, edge_index: Tensor, nodes: int, kept: Tensor, truth: Tensor | None) -> None:
+    """One graph: thick pale lines are the true subgraph, dark lines what was kept, thin lines the rest."""
+    at = layout(edge_index, nodes)
+    ends = edge_index.t().tolist()
+
+    def line(chosen: Sequence[bool], **style: Any) -> None:
+        for (u, v), yes in zip(ends, chosen, strict=True):
+            if yes:
+                axes.plot(*zip(at[u], at[v], strict=True), solid_capstyle="round", **style)
+
+    line([True] * len(ends), color=REST, lw=0.8, zorder=1)
+    if truth is not None:
+        line(truth.tolist(), color=TRUE, lw=7, alpha=0.8, zorder=2)
+    line(kept.tolist(), color=KEPT, lw=2.2, zorder=3)
+    axes.scatter(at[:, 0], at[:, 1], s=9, color="#333333", zorder=4)
+    axes.set_aspect("equal")
+    axes.axis("off")
+
+
+def gallery(rows: Sequence[tuple[str, Sequence[dict[str, Any]]]], path: str | Path, title: str) -> None:
+    """A grid of graphs, one row per method, written as PNG or SVG by the path's ending.
+
+    Each graph is a dict with edge_index, nodes, kept, truth (or None) and caption.
+    """
+    plt = pyplot()
+    from matplotlib.lines import Line2D
+
+    columns = max(len(graphs) for _, graphs in rows)
+    figure, axes = plt.subplots(
+        len(rows), columns, figsize=(3.1 * columns, 3.1 * len(rows) + 0.9), squeeze=False, layout="constrained"
+    )
+    for line, (name, graphs) in zip(axes, rows, strict=True):
+        for axis in line:
+            axis.axis("off")
+        for axis, graph in zip(line, graphs, strict=False):
+            draw_graph(axis, graph["edge_index"], graph["nodes"], graph["kept"], graph["truth"])
+            axis.set_title(graph["caption"], fontsize=9)
+        line[0].text(-0.05, 0.5, name, transform=line[0].transAxes, rotation=90, va="center", ha="right")
+    handles = [
+        Line2D([], [], color=TRUE, lw=6, label="true motif"),
+        Line2D([], [], color=KEPT, lw=2.2, label="kept edges"),
+        Line2D([], [], color=REST, lw=1, label="other edges"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle(title)
+    suffix = Path(path).suffix.lstrip(".") or "png"
+    with atomic(path) as temporary:
+        figure.savefig(temporary, format=suffix, dpi=130)
+    plt.close(figure)

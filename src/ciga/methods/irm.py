@@ -1,0 +1,45 @@
+"""IRMv1: a classifier on top that no environment would scale differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from ciga.data.store import Batch
+from ciga.environments import EnvironmentMethod, environment_means, irm_penalty
+from ciga.methods.method import Method, Step, cross_entropy, register
+from ciga.options import tunable
+
+
+@dataclass
+class IRMv1(Method):
+    """The objective, whoever found the environments `step.side["env"]`.
+
+    Both terms are means over the environments of a batch: IRMv1's sums divided by their number, so that
+    a weight means the same for two environments as for hundreds.
+    """
+
+    penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the squared gradients")
+    warmup: int = tunable(0, [0, 500], low=0, help="optimisation steps before the penalty counts")
+
+    def terms(self, logits: Tensor, batch: Batch, step: Step) -> dict[str, Tensor]:
+        """Risk and penalty from the logits [G, C]."""
+        env = step.side["env"]
+        weight = self.penalty if step.number >= self.warmup else 0.0
+        return {
+            "risk": environment_means(cross_entropy(logits, batch.y), env).mean(),
+            "irm": weight * irm_penalty(logits, batch.y, env),
+        }
+
+    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+        return self.terms(network(batch), batch, step)
+
+
+@register("irm")
+@dataclass
+class IRM(IRMv1, EnvironmentMethod):
+    """min mean_e [ R_e(f) + penalty * || d R_e(w * f) / dw at w = 1 ||^2 ]   (Arjovsky et al., 2019)."""
+
+    summary = "the same classifier is optimal in every environment"
+    scms = ("PIIF",)

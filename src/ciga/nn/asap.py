@@ -1,0 +1,142 @@
+"""ASAP: pool a graph into clusters of neighbours, level by level (Ranjan et al., 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, leaky_relu
+from torch_geometric.nn import ASAPooling
+from torch_geometric.utils import add_remaining_self_loops
+
+from ciga.data.store import Batch
+from ciga.nn.encoder import Backbone, Encoder, Spec
+from ciga.nn.networks import head
+from ciga.nn.readout import Readout, max_of, sum_of
+from ciga.topology import expand
+
+
+#: Numbers in a padded stack of adjacency matrices up to which coarsening multiplies them as they are.
+DENSE = 2**22
+
+
+class Pooling(ASAPooling):
+    """PyG's ASAPooling, with coarsened edge weights that carry their gradient.
+
+    PyG (2.8) gives no weights where it gets none, and with weights its backward fails on the CPU; here
+    S^T A S is differentiable in S and A.
+    """
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, weight: Tensor, batch: Tensor, graphs: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Clusters [K, d], their edges [2, M] with weights [M], and the graph [K] of each.
+
+        Args:
+            x: node embeddings [N, d].
+            weight: of the edges, [E].
+            batch: graph of each node, [N], ascending.
+        """
+        nodes, width = x.shape
+        edges, weight = add_remaining_self_loops(edge_index, weight, fill_value=1.0, num_nodes=nodes)
+        source, target = edges
+        # Each node is the centre of the cluster of its in-neighbours; its members attend to their maximum.
+        members = x.index_select(0, source)
+        query = self.lin(max_of(members, target, nodes))
+        # att([q ; x]) = a_q q + a_x x: two products over nodes instead of one over edges.
+        of_query, of_member = self.att.weight.split(width, 1)
+        score = (query @ of_query.T).index_select(0, target) + (x @ of_member.T).index_select(0, source)
+        score = leaky_relu(score + self.att.bias, self.negative_slope)
+        score = (score - max_of(score.detach(), target, nodes)[target]).exp()
+        share = score / sum_of(score, target, nodes).index_select(0, target)
+        share = dropout(share, self.dropout, self.training)
+        clusters = sum_of(members * share, target, nodes)
+        fitness = self.gnn_score(clusters, edges).sigmoid()
+        chosen = self.select(fitness.flatten(), batch).node_index.sort().values
+        pooled = clusters.index_select(0, chosen) * fitness.index_select(0, chosen)
+        coarse, strength = coarsen(edges, weight, share.squeeze(1), chosen, batch, graphs)
+        return pooled, coarse, strength, batch[chosen]
+
+
+def coarsen(
+    edges: Tensor, weight: Tensor, share: Tensor, chosen: Tensor, batch: Tensor, graphs: int
+) -> tuple[Tensor, Tensor]:
+    """S^T A S without its diagonal: edges [2, M] and weights [M] between the chosen clusters.
+
+    Args:
+        edges: [2, E] with self-loops; edge (u, v) puts u into the cluster of v with `share` [E].
+        weight: A's entries, [E].
+        chosen: rows of the K clusters that stay, ascending.
+        batch: graph of each node, [N], ascending.
+    """
+    place = torch.full_like(batch, -1)
+    place[chosen] = torch.arange(chosen.numel(), device=chosen.device)
+    stays = (place[edges[1]] >= 0).nonzero().flatten()
+    widest = int(torch.bincount(batch).max()) if batch.numel() else 0
+    product = _padded if graphs * widest**2 <= DENSE else _joined
+    return product(edges, weight, share, stays, place, batch, graphs)
+
+
+def _padded(
+    edges: Tensor, weight: Tensor, share: Tensor, stays: Tensor, place: Tensor, batch: Tensor, graphs: int
+) -> tuple[Tensor, Tensor]:
+    """The product as two batched products of padded matrices: quick where graphs are small."""
+    sizes = torch.bincount(batch, minlength=graphs)
+    kept = torch.bincount(batch[place >= 0], minlength=graphs)
+    first, first_kept = sizes.cumsum(0) - sizes, kept.cumsum(0) - kept
+    n, k = int(sizes.max()), int(kept.max())
+    graph = batch[edges[0]]
+    u, v = edges - first[graph]
+    a = weight.new_zeros(graphs * n * n).index_add(0, (graph * n + u) * n + v, weight).view(graphs, n, n)
+    cluster = place[edges[1, stays]] - first_kept[graph[stays]]
+    s = share.new_zeros(graphs * n * k).index_add(0, (graph[stays] * n + u[stays]) * k + cluster, share[stays])
+    s = s.view(graphs, n, k)
+    dense = s.mT @ a @ s
+    owner, i, j = (dense.detach() * (1 - torch.eye(k, device=dense.device))).nonzero().T
+    return torch.stack([i, j]) + first_kept[owner], dense.flatten().index_select(0, (owner * k + i) * k + j)
+
+
+def _joined(
+    edges: Tensor, weight: Tensor, share: Tensor, stays: Tensor, place: Tensor, batch: Tensor, graphs: int
+) -> tuple[Tensor, Tensor]:
+    """The product as a join of index lists: an edge (u, v) of A joins every cluster of u to every one of v."""
+    u, v = edges
+    stays = stays[u[stays].argsort(stable=True)]  # memberships, sorted by member
+    count = torch.bincount(u[stays], minlength=batch.numel())
+    start = count.cumsum(0) - count
+    edge, left = expand(start[u], count[u], stays)
+    row, right = expand(start[v[edge]], count[v[edge]], stays)
+    edge, left = edge[row], left[row]
+    value = share[left] * weight[edge] * share[right]
+    clusters = int(place.max()) + 1
+    key, group = (place[v[left]] * clusters + place[v[right]]).unique(return_inverse=True)
+    total = value.new_zeros(key.numel()).index_add(0, group, value)
+    index = torch.stack([key // clusters, key % clusters])
+    between = (index[0] != index[1]) & (total.detach() != 0)
+    return index[:, between], total[between]
+
+
+class PooledNetwork(nn.Module):
+    """Conv, pool, conv, pool, …; the readouts of all levels are added up for the head."""
+
+    def __init__(self, spec: Spec, backbone: Backbone, ratio: float) -> None:
+        super().__init__()
+        single = replace(backbone, layers=1, jk="last")
+        width = backbone.width
+        self.convs = nn.ModuleList([Encoder(spec.features, spec.edge_features, single, spec.degrees)])
+        self.convs.extend(Encoder(width, 0, single, spec.degrees) for _ in range(backbone.layers - 1))
+        self.pools = nn.ModuleList(Pooling(width, ratio) for _ in range(backbone.layers - 1))
+        self.readout = Readout(backbone.readout, width)
+        self.head = head(width, spec.classes)
+
+    def forward(self, batch: Batch) -> Tensor:
+        level, weight = batch, torch.ones(batch.num_edges, device=batch.x.device)
+        total = torch.zeros((), device=batch.x.device)
+        for i, conv in enumerate(self.convs):
+            h = conv(level, weight).relu()
+            total = total + self.readout(h, level.batch, batch.num_graphs)
+            if i < len(self.pools):
+                x, edges, weight, owner = self.pools[i](h, level.edge_index, weight, level.batch, batch.num_graphs)
+                level = replace(level, x=x, edge_index=edges, edge_attr=None, batch=owner)
+        return self.head(total)

@@ -1,0 +1,127 @@
+"""The GNN that every method uses: a stack of convs with batch norm, dropout and jumping knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ciga.data.splits import Splits
+from ciga.data.store import Batch
+from ciga.nn.conv import GCN, GIN, OGBGCN, Edges, gat, pna, sage
+from ciga.nn.kgnn import GraphConv, SetLevels
+from ciga.nn.norm import PartNorm
+from ciga.nn.readout import mean_of
+from ciga.options import tunable
+
+CONVS = ("gcn", "gin", "gat", "sage", "pna", "gcn-ogb", "k123")
+
+
+@dataclass
+class Backbone:
+    """The shape of the GNN encoder: the same for every method on a dataset."""
+
+    conv: str = tunable("gcn-ogb", choices=CONVS, help="graph convolution; gcn-ogb is the paper's GCN")
+    layers: int = tunable(3, [2, 3, 4, 5], low=1, help="number of convolutions")
+    width: int = tunable(32, [32, 64, 128], low=1, help="hidden dimension")
+    dropout: float = tunable(0.0, [0.0, 0.1, 0.3, 0.5], low=0.0, high=0.95, help="after every layer")
+    readout: str = tunable("mean", choices=("mean", "sum", "max", "attention"), help="nodes to graph")
+    jk: str = tunable("last", choices=("last", "sum", "cat", "max"), help="jumping knowledge: which layers count")
+    virtual_node: bool = tunable(False, help="a node joined to all others of its graph")
+    edge_features: bool = tunable(True, help="use edge features where the data has them")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a network must know of the data."""
+
+    features: int
+    edge_features: int
+    classes: int
+    environments: int = 1
+    degrees: tuple[int, ...] = ()  # histogram of in-degrees over the training nodes
+
+    @classmethod
+    def of(cls, splits: Splits) -> Spec:
+        """Read it off the training part."""
+        train = splits.train
+        target = train.edge_index[1].long() + train.node_ptr[:-1].repeat_interleave(train.num_edges)
+        degree = torch.bincount(target, minlength=train.x.size(0))
+        return cls(
+            features=train.num_features,
+            edge_features=train.edge_features,
+            classes=splits.task.classes,
+            environments=1 if train.env is None else int(train.env.max()) + 1,
+            degrees=tuple(torch.bincount(degree).tolist()),
+        )
+
+
+class Encoder(nn.Module):
+    """(batch, edge_weight [E]) -> node embeddings [N, dim]."""
+
+    def __init__(self, inputs: int, edge_inputs: int, backbone: Backbone, degrees: tuple[int, ...] = (), parts: int = 1) -> None:
+        super().__init__()
+        width, layers = backbone.width, backbone.layers
+        self.edge_inputs = edge_inputs if backbone.edge_features else 0
+        # A graph without features still has a structure: give every node the constant 1.
+        self.constant = inputs == 0
+        inputs = max(inputs, 1)
+        embed = backbone.virtual_node or backbone.conv == "gcn-ogb"
+        self.embed = nn.Linear(inputs, width) if embed else None
+        sizes = [width if embed else inputs] + [width] * (layers - 1)
+        make = _conv(backbone.conv, degrees)
+        self.convs = nn.ModuleList(make(size, width, self.edge_inputs, parts) for size in sizes)
+        self.norms = nn.ModuleList(PartNorm(width, parts) for _ in range(layers))
+        self.virtual = (
+            nn.ModuleList(nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(layers - 1))
+            if backbone.virtual_node
+            else None
+        )
+        self.dropout, self.jk = backbone.dropout, backbone.jk
+        self.dim = width * layers if backbone.jk == "cat" else width
+        # Levels 2 and 3 of the 1-2-3-GNN stand on what all layers of level 1 gave.
+        self.sets = SetLevels(self.dim, parts) if backbone.conv == "k123" else None
+
+    def forward(self, batch: Batch, edge_weight: Tensor | None = None, border: int | None = None) -> Tensor:
+        attr = batch.edge_attr if self.edge_inputs else None
+        edges = Edges(batch.edge_index, edge_weight, attr, batch.num_nodes, border)
+        h = batch.x if not self.constant else batch.x.new_ones(batch.num_nodes, 1)
+        h = h if self.embed is None else self.embed(h)
+        seen: list[Tensor] = []
+        last = len(self.convs) - 1
+        for i, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            h = norm(conv(h, edges), border)
+            h = h if i == last else h.relu()
+            h = nn.functional.dropout(h, self.dropout, self.training) if self.dropout else h
+            if self.virtual is not None and i < last:
+                h = h + self.virtual[i](mean_of(h, batch.batch, batch.num_graphs))[batch.batch]
+            seen.append(h)
+        h = self._jump(seen)
+        return h if self.sets is None else self.sets(h, edges, batch.batch)
+
+    def _jump(self, seen: list[Tensor]) -> Tensor:
+        """Jumping knowledge: one embedding per node from those after each layer."""
+        if self.jk == "last":
+            return seen[-1]
+        if self.jk == "cat":
+            return torch.cat(seen, 1)
+        stack = torch.stack(seen)
+        return stack.sum(0) if self.jk == "sum" else stack.amax(0)
+
+
+def _conv(name: str, degrees: tuple[int, ...]) -> Callable[[int, int, int, int], nn.Module]:
+    """A function (inputs, outputs, edge inputs, parts) -> conv."""
+    if name == "gin":
+        return GIN
+    if name == "pna":
+        return lambda inputs, outputs, edge_inputs, parts: pna(inputs, outputs, edge_inputs, degrees)
+    table: dict[str, Callable[[int, int, int], nn.Module]] = {
+        "gcn": GCN,
+        "gcn-ogb": OGBGCN,
+        "gat": gat,
+        "sage": sage,
+        "k123": GraphConv,
+    }
+    return lambda inputs, outputs, edge_inputs, parts: table[name](inputs, outputs, edge_inputs)

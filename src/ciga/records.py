@@ -1,0 +1,139 @@
+"""What a run was and what came out of it: one folder per run, named by the hash of its configuration."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import resource
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ciga.errors import CigaError
+from ciga.files import write_json
+
+#: Raised when a change of the code makes the same configuration mean another run.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides the outcome of a run.
+
+    `data` and `settings` are complete. The hash is taken over what differs from the defaults, so that a
+    new option with a harmless default does not orphan old records.
+    """
+
+    dataset: str
+    method: str
+    seed: int
+    data: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    protocol: str = "ood"  # or "iid": all parts pooled and dealt out again, for oracle rows
+    identity: Mapping[str, Any] = field(default_factory=dict)  # content of files and plugins it depends on
+    changed: Mapping[str, Any] = field(default_factory=dict)  # the non-default part of data and settings
+
+    @property
+    def hash(self) -> str:
+        parts = [FORMAT, self.dataset, self.method, self.seed, self.protocol, self.identity, self.changed]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def versions() -> dict[str, str]:
+    """Of everything that can change a number."""
+    out = {"python": platform.python_version()}
+    for package in ("ciga", "torch", "torch_geometric", "numpy", "scikit-learn", "scipy"):
+        try:
+            out[package] = version(package)
+        except PackageNotFoundError:
+            out[package] = "not installed"
+    return out
+
+
+def peak_memory_mb() -> float:
+    """The largest resident size of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+class Runs:
+    """A folder of runs. Many processes may write into it at once."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def folder(self, config: Config) -> Path:
+        return self.root / config.hash
+
+    def find(self, config: Config) -> dict[str, Any] | None:
+        """The finished record of this configuration, if there is one."""
+        file = self.folder(config) / "record.json"
+        if not file.is_file():
+            return None
+        record = read_record(file)
+        for group in ("data", "settings"):
+            mine: Mapping[str, Any] = getattr(config, group)
+            for key, value in record[group].items():
+                if key in mine and _plain(mine[key]) != value:
+                    raise CigaError(
+                        f"{file} was made when {key} was {value} by default, now it is {mine[key]}: "
+                        "delete that folder or use another --runs-dir."
+                    )
+        return record
+
+    def write(self, config: Config, record: Mapping[str, Any]) -> None:
+        write_json(self.folder(config) / "record.json", record)
+
+    @contextmanager
+    def lock(self, config: Config) -> Iterator[Path]:
+        """Hold this run; the lock vanishes with the process, however it ends."""
+        folder = self.folder(config)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("a+") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                handle.seek(0)
+                owner = handle.read().strip() or "another process"
+                raise Busy(f"This very run is in progress in {folder} ({owner}).") from None
+            handle.truncate(0)
+            handle.write(f"process {os.getpid()} on {platform.node()}")
+            handle.flush()
+            yield folder
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Every finished record, in a stable order: from run folders and from *.jsonl files."""
+        for file in sorted(self.root.glob("*/record.json")):
+            yield read_record(file)
+        for file in sorted(self.root.glob("**/*.jsonl")):
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                if line.strip():
+                    try:
+                        yield json.loads(line)
+                    except ValueError:
+                        raise CigaError(f"{file} is damaged in line {number}.") from None
+
+
+class Busy(CigaError):
+    """Another process is at this run."""
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """One record.json."""
+    try:
+        record: dict[str, Any] = json.loads(file.read_text())
+    except ValueError:
+        raise CigaError(f"{file} is damaged: delete it to run again.") from None
+    return record
+
+
+def _plain(value: Any) -> Any:
+    """As it looks after a trip through JSON."""
+    return json.loads(json.dumps(value))

@@ -1,0 +1,349 @@
+"""Each penalty against a plain loop over samples and environments, and whom its gradient reaches."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+
+from ciga.data import Batch, load
+from ciga.environments import scale_gradient
+from ciga.methods.cnc import pairs
+from ciga.methods.coral import moment_distances
+from ciga.methods.eiil import infer_environments
+from ciga.methods.groupdro import GroupNetwork
+from ciga.methods.matchdg import MatchNetwork, nearest
+from ciga.methods.method import Method, Step, make
+from ciga.nn import Backbone, GraphNetwork, Spec
+from ciga.nn.networks import InvariantNetwork
+from ciga.nn.reversal import reverse
+
+ENVIRONMENTS = 3
+LATE = {"epoch": 50, "number": 50, "total": 100}
+#: What each method's history shows: its own terms and no other method's.
+TERMS = {
+    "erm": {"risk"},
+    "irm": {"risk", "irm"},
+    "vrex": {"risk", "variance"},
+    "ib-irm": {"risk", "irm", "bottleneck"},
+    "eiil": {"risk", "irm"},
+    "groupdro": {"worst"},
+    "dann": {"risk", "adversary"},
+    "coral": {"risk", "mean", "covariance"},
+    "matchdg": {"risk", "distance"},
+    "cnc": {"risk", "contrast"},
+    "invrat": {"risk", "gap", "aware"},
+}
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    splits = load("spmotif-struc", train_per_class=8, val_per_class=1, test_per_class=1)
+    return splits.train.batch(slice(None))
+
+
+@pytest.fixture
+def env(batch: Batch) -> Tensor:
+    return torch.randint(ENVIRONMENTS, batch.y.shape, generator=torch.Generator().manual_seed(4))
+
+
+def network_of(method: Method, environments: int = ENVIRONMENTS) -> nn.Module:
+    torch.manual_seed(0)
+    return method.network(Spec(4, 0, 3, environments), Backbone(layers=2, width=8))
+
+
+def by_environment(values: Tensor, env: Tensor) -> list[Tensor]:
+    """The mean of each environment, by a loop."""
+    out = []
+    for e in sorted(set(env.tolist())):
+        mine = [values[i] for i in range(len(env)) if env[i] == e]
+        out.append(sum(mine[1:], mine[0]) / len(mine))
+    return out
+
+
+def gradient_of(term: Tensor, module: nn.Module) -> Tensor:
+    """The gradient of a term by all parameters of a module, as one vector; zeros where it has none."""
+    parameters = list(module.parameters())
+    found = torch.autograd.grad(term, parameters, retain_graph=True, allow_unused=True)
+    return torch.cat(
+        [torch.zeros_like(p).flatten() if g is None else g.flatten() for p, g in zip(parameters, found)]
+    )
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_a_method_has_its_own_terms_only(name: str, batch: Batch, env: Tensor) -> None:
+    method = make(name)
+    step = Step(**LATE, side={"env": env, "reference": env})
+    assert set(method.loss(network_of(method), batch, step)) == TERMS[name]
+
+
+@pytest.mark.parametrize("name", [n for n in TERMS if n != "erm"])
+def test_hundreds_of_environments_stay_finite(name: str, batch: Batch) -> None:
+    method = make(name)
+    network = network_of(method, 500)
+    for epoch in (0, 50):
+        side = {"env": torch.arange(batch.num_graphs) * 20, "reference": batch.y.roll(1)}
+        terms = method.loss(network, batch, Step(epoch, epoch, 100, side))
+        sum(terms.values(), torch.zeros(())).backward()
+        assert all(t.isfinite() for t in terms.values())
+        assert all(p.grad.isfinite().all() for p in network.parameters() if p.grad is not None)
+
+
+# ---------------------------------------------------------------- IRM, V-REx, IB-IRM
+
+
+def test_irm_is_risk_plus_weighted_squares(batch: Batch, env: Tensor) -> None:
+    method = make("irm", {"penalty": 7.0, "warmup": 5})
+    network = network_of(method)
+    logits = network(batch)
+    risks = by_environment(cross_entropy(logits, batch.y, reduction="none"), env)
+    gradients = by_environment(scale_gradient(logits, batch.y), env)
+    terms = method.loss(network, batch, Step(number=5, side={"env": env}))
+    torch.testing.assert_close(terms["risk"], sum(risks) / ENVIRONMENTS)
+    torch.testing.assert_close(terms["irm"], 7 * sum(g**2 for g in gradients) / ENVIRONMENTS)
+    assert method.loss(network, batch, Step(number=4, side={"env": env}))["irm"] == 0
+
+
+def test_vrex_is_a_variance_with_a_gradient(batch: Batch, env: Tensor) -> None:
+    method = make("vrex", {"penalty": 3.0})
+    network = network_of(method)
+    risks = by_environment(cross_entropy(network(batch), batch.y, reduction="none"), env)
+    mean = sum(risks) / ENVIRONMENTS
+    terms = method.loss(network, batch, Step(side={"env": env}))
+    torch.testing.assert_close(terms["variance"], 3 * sum((r - mean) ** 2 for r in risks) / ENVIRONMENTS)
+    assert gradient_of(terms["variance"], network).abs().max() > 1e-5
+    alone = method.loss(network, batch, Step(side={"env": torch.zeros_like(env)}))
+    assert alone["variance"] == 0
+
+
+def test_ib_irm_weighs_each_penalty_by_its_own_weight(batch: Batch, env: Tensor) -> None:
+    weights = [(1.0, 1.0), (1.0, 5.0), (5.0, 1.0)]
+    found = []
+    for penalty, bottleneck in weights:
+        method = make("ib-irm", {"penalty": penalty, "bottleneck": bottleneck})
+        network = network_of(method)
+        found.append(method.loss(network, batch, Step(side={"env": env})))
+    assert isinstance(network, GraphNetwork)
+    z = network.represent(batch)
+    columns = [[z[i, j] for i in range(len(z))] for j in range(z.size(1))]
+    variances = [sum((v - sum(c) / len(c)) ** 2 for v in c) / len(c) for c in columns]
+    torch.testing.assert_close(found[0]["bottleneck"], sum(variances) / len(variances))
+    torch.testing.assert_close(found[1]["bottleneck"], 5 * found[0]["bottleneck"])
+    torch.testing.assert_close(found[1]["irm"], found[0]["irm"])
+    torch.testing.assert_close(found[2]["irm"], 5 * found[0]["irm"])
+    torch.testing.assert_close(found[2]["bottleneck"], found[0]["bottleneck"])
+
+
+# ---------------------------------------------------------------- EIIL
+
+
+def soft_ascent(logits: Tensor, y: Tensor) -> Tensor:
+    """EIIL's own way: climb the penalty over soft assignments until they no longer move."""
+    torch.manual_seed(0)
+    score = torch.randn(len(y), dtype=logits.dtype, requires_grad=True)
+    optimizer = torch.optim.Adam([score], lr=0.1)
+    before = torch.full_like(score, 0.5)
+    for step in range(3000):
+        share = score.sigmoid()
+        if step % 100 == 99:
+            if (share - before).abs().max() < 1e-4:
+                break
+            before = share.detach()
+        penalty = torch.zeros((), dtype=logits.dtype)
+        for weight in (share, 1 - share):
+            scale = torch.ones((), dtype=logits.dtype, requires_grad=True)
+            risk = (weight * cross_entropy(scale * logits, y, reduction="none")).mean()
+            penalty = penalty + torch.autograd.grad(risk, scale, create_graph=True)[0] ** 2
+        optimizer.zero_grad()
+        (-penalty).backward()
+        optimizer.step()
+    return (score > 0).long()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_eiil_gives_what_the_ascent_converges_to(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(60, 3, generator=generator, dtype=torch.double)
+    y = torch.randint(3, (60,), generator=generator)
+    exact, slow = infer_environments(logits, y), soft_ascent(logits, y)
+    assert exact.equal(slow) or exact.equal(1 - slow)
+
+
+def test_eiil_assigns_samples_not_labels_and_takes_any_logits() -> None:
+    logits = torch.tensor([[3.0, 0.0], [0.0, 3.0], [3.0, 0.0], [0.0, 3.0]])
+    y = torch.tensor([0, 0, 1, 1])
+    env = infer_environments(logits, y)
+    assert env.tolist() == [0, 1, 1, 0]  # by whether the reference is right, within each class
+    assert infer_environments(logits + 100, y).equal(env)  # logits are no log-probabilities
+
+
+# ---------------------------------------------------------------- GroupDRO, DANN
+
+
+def test_groupdro_moves_its_weights_as_the_rule_says(batch: Batch) -> None:
+    method = make("groupdro", {"rate": 0.5})
+    network = network_of(method, 4)
+    assert isinstance(network, GroupNetwork)
+    env = torch.arange(batch.num_graphs) % 2 * 2  # environments 0 and 2 of 4
+    weight = [0.25] * 4
+    for _ in range(3):
+        risks = by_environment(cross_entropy(network(batch), batch.y, reduction="none"), env)
+        for e, risk in zip((0, 2), risks, strict=True):
+            weight[e] *= math.exp(0.5 * risk.item())
+        weight = [w / sum(weight) for w in weight]
+        worst = method.loss(network, batch, Step(side={"env": env}))["worst"]
+        expected = (weight[0] * risks[0] + weight[2] * risks[1]) / (weight[0] + weight[2])
+        torch.testing.assert_close(worst, expected)
+        torch.testing.assert_close(network.log_weight.exp(), torch.tensor(weight))
+    assert "log_weight" in network.state_dict()
+
+
+def test_reversal_turns_the_gradient_around() -> None:
+    x = torch.tensor([1.0, -2.0], requires_grad=True)
+    y = reverse(x, 0.5)
+    assert y.equal(x)
+    (y**2).sum().backward()
+    torch.testing.assert_close(x.grad, -0.5 * 2 * x.detach())
+
+
+def test_dann_reverses_for_the_encoder_alone(batch: Batch, env: Tensor) -> None:
+    method = make("dann", {"penalty": 2.0})
+    network = network_of(method)
+    assert isinstance(network, GraphNetwork)
+    adversary = method.loss(network, batch, Step(number=30, total=100, side={"env": env}))["adversary"]
+    z = network.represent(batch)
+    guesses = network.discriminator(z)
+    plain = sum(cross_entropy(guesses[i], env[i]) for i in range(len(env))) / len(env)
+    torch.testing.assert_close(adversary, plain)
+    ramp = 2 / (1 + math.exp(-3.0)) - 1
+    wanted = -2.0 * ramp * gradient_of(plain, network.encoder)
+    torch.testing.assert_close(gradient_of(adversary, network.encoder), wanted)
+    assert wanted.abs().max() > 1e-4
+    torch.testing.assert_close(
+        gradient_of(adversary, network.discriminator), gradient_of(plain, network.discriminator)
+    )
+
+
+# ---------------------------------------------------------------- CORAL
+
+
+def slow_moments(z: Tensor, env: Tensor) -> tuple[Tensor, Tensor]:
+    groups = [z[env == e] for e in sorted(set(env.tolist()))]
+    means = [((a.mean(0) - b.mean(0)) ** 2).mean() for a, b in combinations(groups, 2)]
+    spread = [g.T.cov() for g in groups if len(g) > 1]
+    covariances = [((a - b) ** 2).mean() for a, b in combinations(spread, 2)]
+    zero = torch.zeros((), dtype=z.dtype)
+    return sum(means, zero) / max(len(means), 1), sum(covariances, zero) / max(len(covariances), 1)
+
+
+@pytest.mark.parametrize(
+    "env", [[0] * 8, [0, 0, 0, 0, 1, 1, 1, 1], [0, 5, 5, 2, 2, 2, 7, 0], [0, 0, 0, 1, 2, 3, 4, 5]]
+)
+def test_coral_aligns_every_pair_of_environments(env: list[int]) -> None:
+    z = torch.randn(8, 5, dtype=torch.double, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    for fast, slow in zip(
+        moment_distances(z, torch.tensor(env)), slow_moments(z, torch.tensor(env)), strict=True
+    ):
+        torch.testing.assert_close(fast, slow)
+        if slow.requires_grad:
+            torch.testing.assert_close(
+                torch.autograd.grad(fast, z, retain_graph=True)[0],
+                torch.autograd.grad(slow, z, retain_graph=True)[0],
+            )
+
+
+# ---------------------------------------------------------------- MatchDG, CnC
+
+
+def test_nearest_is_the_closest_allowed_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    u = torch.randn(12, 4, generator=generator)
+    allowed = torch.rand(12, 12, generator=generator) < 0.4
+    allowed[3] = False
+    found = nearest(u, allowed)
+    for i in range(12):
+        choices = [j for j in range(12) if allowed[i, j]]
+        closest = max(choices, key=lambda j: float(torch.cosine_similarity(u[i], u[j], 0)), default=None)
+        assert found[i].nonzero().flatten().tolist() == ([] if closest is None else [closest])
+
+
+def test_matchdg_learns_to_match_and_then_trains(batch: Batch, env: Tensor) -> None:
+    method = make("matchdg", {"match_epochs": 2, "penalty": 3.0})
+    network = network_of(method)
+    assert isinstance(network, MatchNetwork)
+    for epoch in (0, 1):
+        terms = method.loss(network, batch, Step(epoch, side={"env": env}))
+        assert gradient_of(terms["match"], network.matcher).abs().max() > 1e-5
+        assert gradient_of(terms["match"], network.encoder).abs().max() == 0
+    frozen = {k: v.clone() for k, v in network.matcher.state_dict().items()}
+    terms = method.loss(network, batch, Step(2, side={"env": env}))
+    assert all(v.equal(frozen[k]) for k, v in network.matcher.state_dict().items())
+    assert gradient_of(terms["distance"], network.matcher).abs().max() == 0
+    assert gradient_of(terms["distance"], network.encoder).abs().max() > 1e-5
+    z, u = network.represent(batch), normalize(network.match_space(batch), dim=1)
+    total, matched = torch.zeros(()), 0
+    for i in range(batch.num_graphs):
+        others = [j for j in range(batch.num_graphs) if batch.y[j] == batch.y[i] and env[j] != env[i]]
+        if others:
+            j = max(others, key=lambda j: float(u[i] @ u[j]))
+            total, matched = total + ((z[i] - z[j]) ** 2).mean(), matched + 1
+    torch.testing.assert_close(terms["distance"], 3 * total / matched)
+
+
+def test_cnc_contrasts_across_the_references_predictions(batch: Batch) -> None:
+    reference = torch.randint(3, batch.y.shape, generator=torch.Generator().manual_seed(2))
+    method = make("cnc", {"alpha": 2.0, "temperature": 0.5})
+    network = network_of(method)
+    assert isinstance(network, GraphNetwork)
+    z = normalize(network.represent(batch), dim=1)
+    y, losses = batch.y, []
+    for i in range(len(y)):
+        positives = [j for j in range(len(y)) if y[j] == y[i] and reference[j] != reference[i]]
+        negatives = [j for j in range(len(y)) if y[j] != y[i] and reference[j] == reference[i]]
+        if positives:
+            total = sum((z[i] @ z[j] / 0.5).exp() for j in positives + negatives)
+            losses.append(-sum(((z[i] @ z[j] / 0.5).exp() / total).log() for j in positives) / len(positives))
+    terms = method.loss(network, batch, Step(side={"reference": reference}))
+    torch.testing.assert_close(terms["contrast"], 2 * sum(losses) / len(losses))
+    assert gradient_of(terms["contrast"], network.encoder).abs().max() > 1e-5
+
+
+def test_cnc_pairs_depend_on_the_anchor() -> None:
+    y, reference = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 0])
+    positive, negative = pairs(y, reference)
+    assert positive.nonzero().tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
+    assert negative.nonzero().tolist() == [[0, 3], [1, 2], [2, 1], [3, 0]]
+
+
+# ---------------------------------------------------------------- InvRat
+
+
+@pytest.mark.parametrize("gap_is_open", [True, False])
+def test_invrat_plays_the_game_of_its_equation(batch: Batch, env: Tensor, gap_is_open: bool) -> None:
+    method = make("invrat", {"penalty": 4.0})
+    network = network_of(method)
+    assert isinstance(network, InvariantNetwork)
+    with torch.no_grad():  # make the environment-blind head bad, or good
+        network.head[-1].bias.copy_(torch.tensor([9.0, 0.0, -9.0]) if gap_is_open else torch.zeros(3))
+        network.head[-1].weight.zero_()
+        if not gap_is_open:
+            network.aware[-1].bias.copy_(torch.tensor([9.0, 0.0, -9.0]))
+    terms = method.loss(network, batch, Step(side={"env": env}))
+    prediction = network.predict(network.split(batch))
+    blind = cross_entropy(prediction.logits, batch.y)
+    aware = cross_entropy(network.predict_aware(prediction.representation, env), batch.y)
+    gap = 4 * (blind - aware).clamp(min=0)
+    assert bool(gap > 0) is gap_is_open
+    torch.testing.assert_close(terms["risk"], blind)
+    torch.testing.assert_close(terms["gap"], gap)
+    torch.testing.assert_close(terms["aware"], aware)
+    total = sum(terms.values(), torch.zeros(()))
+    for player in (network.featurizer, network.extractor, network.classifier, network.head):
+        torch.testing.assert_close(gradient_of(total, player), gradient_of(blind + gap, player))
+    for player in (network.aware, network.environment):
+        torch.testing.assert_close(gradient_of(total, player), gradient_of(aware, player))
+    assert gradient_of(aware, network.environment).abs().max() > 1e-6
