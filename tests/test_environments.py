@@ -41,6 +41,14 @@ def test_random_environments_are_equal_in_size_and_fixed_by_the_seed() -> None:
     assert not first.equal(settle(context_of(None, 13, seed=2), 3, "irm"))
 
 
+def test_random_environments_on_request_whatever_the_data_has() -> None:
+    method = make("dann", {"partition": "random", "environments": 4})
+    context = context_of(torch.arange(12) % 2)
+    assert method.prepare(context)["env"].equal(settle(context_of(None), 4, "dann"))
+    network = method.network(context.spec, Backbone(layers=1, width=4))
+    assert network.discriminator[-1].out_features == 4
+
+
 @pytest.mark.parametrize("name", ["irm", "vrex", "ib-irm", "groupdro", "dann", "coral", "matchdg", "invrat"])
 @pytest.mark.parametrize(("env", "number"), [(torch.zeros(12, dtype=torch.long), 2), (None, 1)])
 def test_one_environment_is_refused_in_one_sentence(name: str, env: Tensor | None, number: int) -> None:

@@ -137,14 +137,10 @@ def encode(smiles: Sequence[str]) -> Codes:
             )
         for bond in molecule.GetBonds():
             ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-            bonds.append(
-                (
-                    kinds.get(bond.GetBondType(), len(kinds)),
-                    bond.GetIsConjugated(),
-                    bond.IsInRing(),
-                    stereos.get(bond.GetStereo(), 1),
-                )
-            )
+            kind = kinds.get(bond.GetBondType(), len(kinds))
+            # Z and E are of double bonds; asking the others takes time for nothing.
+            stereo = stereos.get(bond.GetStereo(), 1) if kind == 1 else 0
+            bonds.append((kind, bond.GetIsConjugated(), bond.IsInRing(), stereo))
     return Codes(
         np.array(rows, dtype=np.int64),
         np.array(atoms, dtype=np.int16).reshape(-1, len(ATOM_CODES)),

@@ -43,11 +43,16 @@ def demo(out: Path, seeds: int, quick: bool) -> None:
     )
     jobs = [(method, seed, quick, str(out / "runs")) for seed in range(1, seeds + 1) for method in SETTINGS]
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} runs"), TimeElapsedColumn()
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} runs"),
+        TimeElapsedColumn(),
     )
     with bar:
         task = bar.add_task("training", total=len(jobs))
-        records = parallel_map(_one, jobs, lambda done, total, what: bar.update(task, completed=done), "runs", chunk=1)
+        records = parallel_map(
+            _one, jobs, lambda done, total, what: bar.update(task, completed=done), "runs", chunk=1
+        )
     console.print(_table(records, seeds))
     picture = out / "subgraphs.png"
     _draw(_plan("ciga-v2", 1, quick), out / "runs", picture)
@@ -56,7 +61,10 @@ def demo(out: Path, seeds: int, quick: bool) -> None:
 
 
 def _plan(method: str, seed: int, quick: bool) -> Plan:
-    data = {"bias": 0.9, **({"train_per_class": 300, "val_per_class": 100, "test_per_class": 100} if quick else {})}
+    data = {
+        "bias": 0.9,
+        **({"train_per_class": 300, "val_per_class": 100, "test_per_class": 100} if quick else {}),
+    }
     return plan(DATASET, method, seed=seed, data=data, settings={"epochs": 40, **SETTINGS[method]})
 
 
@@ -68,7 +76,12 @@ def _one(job: tuple[str, int, bool, str]) -> dict[str, Any]:
 def _table(records: list[dict[str, Any]], seeds: int) -> Table:
     rule = records[0]["selection"]
     table = Table(
-        "method", "test accuracy", "worst class", "edge AUROC", "seconds", title=f"{DATASET}, bias 0.9, {seeds} seeds, mean (std), selected by {rule}"
+        "method",
+        "test accuracy",
+        "worst class",
+        "edge AUROC",
+        "seconds",
+        title=f"{DATASET}, bias 0.9, {seeds} seeds, mean (std), selected by {rule}",
     )
     for method in SETTINGS:
         mine = [r for r in records if r["method"] == method]

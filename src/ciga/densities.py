@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ciga.shapes import Shapes, pairs_of
-from ciga.topology import Adjacency
+from ciga.topology import Adjacency, number_rows
 
 
 @dataclass
@@ -66,7 +66,8 @@ def _name(sets: Tensor, adjacency: Adjacency, tables: Shapes) -> tuple[Tensor, T
 def enumerate_sets(
     adjacency: Adjacency, graph: Tensor, graphs: int, k: int, limit: int
 ) -> tuple[Tensor, Tensor]:
-    """All connected k-sets [S, k] (-1 pads smaller components), and which graphs [G] have more than `limit`.
+    """All connected k-sets [S, k] (-1 pads smaller components), and which graphs [G] have more than `limit`
+    connected sets of some size up to k.
 
     The sets of a graph that is too large are left out. Sets grow by one neighbour at a time.
     """
@@ -86,7 +87,8 @@ def enumerate_sets(
         grows = torch.zeros(sets.size(0), dtype=torch.bool, device=sets.device)
         grows[row] = True
         whole.append(_padded(sets[~grows], k))
-        sets = _distinct(torch.cat([sets[row], neighbour.unsqueeze(1)], 1).sort(1).values, nodes)
+        grown = torch.cat([sets[row], neighbour.unsqueeze(1)], 1).sort(1).values
+        sets = grown[number_rows(grown, nodes)[1]]
         large |= torch.bincount(graph[sets[:, 0]], minlength=graphs) > limit
         sets = sets[~large[graph[sets[:, 0]]]]
     sets = torch.cat([*whole, sets])
@@ -96,7 +98,7 @@ def enumerate_sets(
 def draw_sets(
     adjacency: Adjacency, graph: Tensor, rows: Tensor, graphs: int, k: int, uniform: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """m connected sets [R * m, k] of each graph in `rows` [R], and the log-chance [R * m] of how each was drawn.
+    """m connected sets [R * m, k] of each graph in `rows` [R], and the log-chance [R * m] of each draw.
 
     Start at a uniform node; k - 1 times follow a uniform edge that leaves the set.
     """
@@ -123,7 +125,9 @@ def draw_sets(
         # The slot counts leaving edges only: step over the neighbours that are in the set already.
         origin = members.gather(1, at).squeeze(1).clamp(min=0)
         taken = inside.gather(1, at.unsqueeze(2).expand(-1, 1, j)).squeeze(1)
-        taken = torch.where(taken >= 0, taken - adjacency.start[origin].unsqueeze(1), torch.iinfo(taken.dtype).max)
+        taken = torch.where(
+            taken >= 0, taken - adjacency.start[origin].unsqueeze(1), torch.iinfo(taken.dtype).max
+        )
         for column in taken.sort(1).values.T:
             slot = slot + (slot >= column)
         stuck = total == 0
@@ -138,13 +142,3 @@ def draw_sets(
 
 def _padded(sets: Tensor, k: int) -> Tensor:
     return torch.nn.functional.pad(sets, (0, k - sets.size(1)), value=-1)
-
-
-def _distinct(sets: Tensor, nodes: int) -> Tensor:
-    """The different rows among [M, k], in ascending order."""
-    ids, columns = sets[:, 0], sets.T
-    for column in columns[1:]:
-        _, ids = (ids * nodes + column).unique(return_inverse=True)
-    last = torch.zeros(int(ids.max()) + 1 if ids.numel() else 0, dtype=torch.long, device=sets.device)
-    last[ids] = torch.arange(ids.numel(), device=sets.device)  # equal rows: whichever wins, it is the same set
-    return sets[last]

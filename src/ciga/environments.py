@@ -23,31 +23,35 @@ from ciga.options import tunable
 class EnvironmentMethod(Method):
     """Base of the methods that compare environments.
 
-    The data's own environments are used where it has any; else the graphs are dealt out at random in
-    `environments` equal parts, fixed by the seed of the run.
+    The data's own environments are used where it has any; else, or with `partition=random` as in the
+    paper's tables, the graphs are dealt out at random in `environments` equal parts, fixed by the seed of
+    the run.
     """
 
     needs_environments: ClassVar[bool] = True
 
-    environments: int = tunable(
-        2, [2, 3, 5], low=1, help="random environments, where the data has none of its own"
+    environments: int = tunable(2, [2, 3, 5], low=1, help="random environments, where they are random")
+    partition: str = tunable(
+        "auto", choices=("auto", "random"), help="auto: the data's own environments, random if it has none"
     )
 
     def count(self, spec: Spec) -> int:
         """How many environments a network must have room for."""
-        return spec.environments if spec.environments > 1 else self.environments
+        own = spec.environments > 1 and self.partition == "auto"
+        return spec.environments if own else self.environments
 
     def prepare(self, context: Context) -> dict[str, Tensor]:
-        return {"env": settle(context, self.environments, self.name)}
+        return {"env": settle(context, self.environments, self.name, self.partition == "random")}
 
 
-def settle(context: Context, number: int, name: str) -> Tensor:
+def settle(context: Context, number: int, name: str, random: bool = False) -> Tensor:
     """The environment of each training graph, [n] numbers from 0.
 
-    `number` counts the random environments of data without its own; `name` is the method that asks.
+    `number` counts the environments dealt out at random, where the data has none or `random` asks for it;
+    `name` is the method that asks.
     """
     train = context.splits.train
-    if train.env is None:
+    if random or train.env is None:
         if number < 2:
             raise _too_few(name, "environments=1 was asked for")
         generator = torch.Generator().manual_seed(context.seed)

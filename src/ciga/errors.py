@@ -20,6 +20,10 @@ class MissingExtra(CigaError):
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"This needs {package}: install it with  pip install 'ciga[{extra}]'.")
 
+    def __reduce__(self) -> tuple[type[CigaError], tuple[object, ...]]:
+        # From a worker process it arrives as its sentence: it cannot be made again from that alone.
+        return CigaError, self.args
+
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """An error for a name nobody knows, with the nearest known ones."""

@@ -56,7 +56,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], meta: Mapping
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, with a copy of each that overlaps an earlier one: safetensors refuses shared memory."""
+    """The same tensors, those that overlap an earlier one copied: safetensors refuses shared memory."""
     out: dict[str, Tensor] = {}
     taken: list[tuple[int, int]] = []
     for name, tensor in tensors.items():
@@ -83,7 +83,9 @@ def content_hash(tensors: Mapping[str, Tensor], meta: Mapping[str, str]) -> str:
     digest = hashlib.sha256(json.dumps(sorted(meta.items())).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+        digest.update(
+            tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b""
+        )
     return digest.hexdigest()
 
 
@@ -100,7 +102,7 @@ def map_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise CigaError(f"There is no file {path}.")
     try:
         return _map_tensors(path, path.stat().st_size)
-    except (KeyError, TypeError, ValueError, RuntimeError):  # whatever a header may say that is not true
+    except (LookupError, TypeError, ValueError, RuntimeError):  # whatever a header may say that is not true
         raise CigaError(f"{path} is damaged or cut short: delete it and make it again.") from None
 
 
@@ -126,5 +128,9 @@ def _map_tensors(path: Path, size: int) -> tuple[dict[str, Tensor], dict[str, st
         # safetensors aligns the header, not every tensor: an unaligned one has to be copied
         if piece.numel() and start % dtype.itemsize:
             piece = piece.clone()
-        out[name] = piece.view(dtype).view(spec["shape"]) if piece.numel() else torch.zeros(spec["shape"], dtype=dtype)
+        out[name] = (
+            piece.view(dtype).view(spec["shape"])
+            if piece.numel()
+            else torch.zeros(spec["shape"], dtype=dtype)
+        )
     return out, meta

@@ -73,23 +73,38 @@ class Runs:
         return self.root / config.hash
 
     def find(self, config: Config) -> dict[str, Any] | None:
-        """The finished record of this configuration, if there is one."""
+        """The finished record of this configuration, if there is one: in its folder, or in a *.jsonl file."""
         file = self.folder(config) / "record.json"
-        if not file.is_file():
-            return None
-        record = read_record(file)
+        if file.is_file():
+            record = read_record(file)
+        else:
+            found = self._listed().get(config.hash)
+            if found is None:
+                return None
+            file, record = found
         for group in ("data", "settings"):
             mine: Mapping[str, Any] = getattr(config, group)
             for key, value in record[group].items():
                 if key in mine and _plain(mine[key]) != value:
                     raise CigaError(
                         f"{file} was made when {key} was {value} by default, now it is {mine[key]}: "
-                        "delete that folder or use another --runs-dir."
+                        "delete that record or use another --runs-dir."
                     )
         return record
 
     def write(self, config: Config, record: Mapping[str, Any]) -> None:
         write_json(self.folder(config) / "record.json", record)
+
+    def failure(self, config: Config) -> dict[str, Any] | None:
+        """What went wrong when this run was last tried, if it was and nothing came out."""
+        file = self.folder(config) / "error.json"
+        return read_record(file) if file.is_file() else None
+
+    def write_failure(self, config: Config, failure: Mapping[str, Any]) -> None:
+        write_json(self.folder(config) / "error.json", failure)
+
+    def clear_failure(self, config: Config) -> None:
+        (self.folder(config) / "error.json").unlink(missing_ok=True)
 
     @contextmanager
     def lock(self, config: Config) -> Iterator[Path]:
@@ -112,13 +127,18 @@ class Runs:
         """Every finished record, in a stable order: from run folders and from *.jsonl files."""
         for file in sorted(self.root.glob("*/record.json")):
             yield read_record(file)
-        for file in sorted(self.root.glob("**/*.jsonl")):
-            for number, line in enumerate(file.read_text().splitlines(), 1):
-                if line.strip():
-                    try:
-                        yield json.loads(line)
-                    except ValueError:
-                        raise CigaError(f"{file} is damaged in line {number}.") from None
+        for file in self._lists():
+            yield from read_lines(file)
+
+    def _lists(self) -> list[Path]:
+        return sorted(self.root.glob("*.jsonl"))
+
+    def _listed(self) -> dict[str, tuple[Path, dict[str, Any]]]:
+        """hash -> file and record, of every *.jsonl file; read again only when one of them changes."""
+        marks = tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in self._lists())
+        if marks not in _LISTED:
+            _LISTED[marks] = {r["hash"]: (file, r) for file, *_ in marks for r in read_lines(file)}
+        return _LISTED[marks]
 
 
 class Busy(CigaError):
@@ -130,8 +150,23 @@ def read_record(file: Path) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(file.read_text())
     except ValueError:
-        raise CigaError(f"{file} is damaged: delete it to run again.") from None
+        record = {}
+    if not isinstance(record, dict) or not {"hash", "data", "settings", "selected"} <= record.keys():
+        raise CigaError(f"{file} is damaged: delete it to run again.")
     return record
+
+
+def read_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The records of a *.jsonl file, one a line."""
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise CigaError(f"{file} is damaged in line {number}.") from None
+
+
+_LISTED: dict[tuple[tuple[Path, int, int], ...], dict[str, tuple[Path, dict[str, Any]]]] = {}
 
 
 def _plain(value: Any) -> Any:

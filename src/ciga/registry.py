@@ -18,7 +18,6 @@ from typing import Generic, TypeVar
 
 from ciga.errors import UsageError, unknown
 
-
 T = TypeVar("T")
 
 
@@ -35,8 +34,13 @@ class Registry(Generic[T]):
 
         def file(cls: type[T]) -> type[T]:
             taken = self._members.get(name)
-            if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise UsageError(f"Two {self.kind}s are called '{name}': {taken.__module__} and {cls.__module__}.")
+            if taken is not None and (taken.__module__, taken.__qualname__) != (
+                cls.__module__,
+                cls.__qualname__,
+            ):
+                raise UsageError(
+                    f"Two {self.kind}s are called '{name}': {taken.__module__} and {cls.__module__}."
+                )
             cls.name = name  # type: ignore[attr-defined]
             self._members[name] = cls
             return cls
@@ -51,7 +55,13 @@ class Registry(Generic[T]):
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self.package}.{module.name}")
         for point in entry_points(group=self.group):
-            point.load()
+            try:
+                point.load()
+            except Exception as error:
+                raise UsageError(
+                    f"The installed {self.kind} '{point.name}' ({point.value}) failed on import: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
 
     def __getitem__(self, name: str) -> type[T]:
         self._discover()
@@ -87,8 +97,11 @@ def load_plugin(path: str | Path) -> str:
         try:
             spec.loader.exec_module(module)
         except UsageError:
+            del sys.modules[name]
             raise
         except Exception as error:
             del sys.modules[name]
-            raise UsageError(f"The plugin {path} failed on import: {type(error).__name__}: {error}") from error
+            raise UsageError(
+                f"The plugin {path} failed on import: {type(error).__name__}: {error}"
+            ) from error
     return digest

@@ -91,10 +91,12 @@ def execute(
                 folder=folder,
                 device=device,
                 threads=threads,
+                progress=progress,
                 on_epoch=on_epoch,
             )
         except CigaError as error:
-            raise type(error)(f"{error} (run folder: {folder})") from error
+            error.args = (f"{error} (run folder: {folder})",)
+            raise
         record = describe(plan, splits, fitted, str(pick_device(device)), threads)
         for selector, state in fitted.states.items():
             if selector in fitted.selected:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,7 +83,7 @@ def pairs_of(k: int) -> Tensor:
     return torch.tensor(sorted(combinations(range(k), 2), key=lambda p: (p[1], p[0]))).view(-1, 2).T
 
 
-def _reorder(codes: np.ndarray, order: tuple[int, ...]) -> np.ndarray:  # type: ignore[type-arg]
+def _reorder(codes: np.ndarray[Any, Any], order: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """The codes of the same graphs with node `order[i]` at place i."""
     ends = pairs_of(len(order)).T.tolist()
     bit = {tuple(e): b for b, e in enumerate(ends)}
@@ -92,7 +93,7 @@ def _reorder(codes: np.ndarray, order: tuple[int, ...]) -> np.ndarray:  # type: 
     return out
 
 
-def _growths(codes: np.ndarray, size: int) -> np.ndarray:  # type: ignore[type-arg]
+def _growths(codes: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
     """Orders in which the nodes can be added one by one, each next to an earlier one; 0 if not connected."""
     bit = {tuple(e): b for b, e in enumerate(pairs_of(size).T.tolist())}
     ways = {1 << v: np.ones(len(codes), dtype=np.int64) for v in range(size)}

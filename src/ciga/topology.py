@@ -21,6 +21,7 @@ class Adjacency:
     source: Tensor  # [A]
     target: Tensor  # [A]
     edge: Tensor  # [A] row of the edge in the `edge_index` it came from; its own direction where there is one
+    key: Tensor  # [A] source * N + target, ascending
     start: Tensor  # [N] where the neighbours of each node begin
     degree: Tensor  # [N]
 
@@ -34,19 +35,19 @@ class Adjacency:
         key, order = (source * nodes + target).sort(stable=True)
         first = torch.ones_like(key, dtype=torch.bool)
         first[1:] = key[1:] != key[:-1]
-        order = order[first]
+        order, key = order[first], key[first]
         source, target = source[order], target[order]
         degree = torch.bincount(source, minlength=nodes)
-        return cls(nodes, source, target, number.repeat(2)[proper][order], degree.cumsum(0) - degree, degree)
+        edge = number.repeat(2)[proper][order]
+        return cls(nodes, source, target, edge, key, degree.cumsum(0) - degree, degree)
 
     def place(self, u: Tensor, v: Tensor) -> Tensor:
-        """Row of the edge u -> v, or -1 where there is none; shapes broadcast. Negative nodes have no edges."""
+        """Row of the edge u -> v, or -1 where there is none (or a node is negative); shapes broadcast."""
         if not self.source.numel():
             return torch.full_like(u + v, -1)
-        key = self.source * self.nodes + self.target
         wanted = torch.where((u >= 0) & (v >= 0), u * self.nodes + v, -1)
-        row = torch.searchsorted(key, wanted).clamp(max=key.numel() - 1)
-        return torch.where(key[row] == wanted, row, -1)
+        row = torch.searchsorted(self.key, wanted).clamp(max=self.key.numel() - 1)
+        return torch.where(self.key[row] == wanted, row, -1)
 
     def neighbours(self, node: Tensor) -> tuple[Tensor, Tensor]:
         """All neighbours of each of the nodes [M]: (which of the M, the neighbour), one row per neighbour."""
@@ -58,6 +59,18 @@ def expand(start: Tensor, count: Tensor, values: Tensor) -> tuple[Tensor, Tensor
     row = torch.arange(count.numel(), device=count.device).repeat_interleave(count)
     shift = start - (count.cumsum(0) - count)
     return row, values[shift[row] + torch.arange(row.numel(), device=row.device)]
+
+
+def number_rows(rows: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
+    """Number the distinct rows of [M, k] in ascending order: (number of each row, first row of each)."""
+    ids = rows[:, 0]
+    for column in rows.T[1:]:  # column by column: a key of two numbers fits 64 bits, one of k may not
+        ids = (ids * nodes + column).unique(return_inverse=True)[1]
+    order = ids.sort(stable=True).indices
+    ordered = ids[order]
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ids, order[first]
 
 
 def ends(batch: Batch) -> Tensor:

@@ -7,7 +7,7 @@ history; so a run continued from a checkpoint takes the very steps it would have
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -20,11 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ciga import metrics
+from ciga.checkpoint import read_checkpoint, write_checkpoint
+from ciga.data.catalog import Progress, silent
 from ciga.data.splits import Splits
 from ciga.data.store import GraphStore
 from ciga.errors import CigaError, UsageError
-from ciga.files import read_tensors, write_tensors
+from ciga.evaluation import evaluate
 from ciga.methods.method import Context, Method, Step
 from ciga.methods.method import make as make_method
 from ciga.nn.encoder import Backbone, Spec
@@ -77,6 +78,7 @@ def fit(
     folder: Path | None = None,
     device: str = "auto",
     threads: int = 1,
+    progress: Progress = silent,
     on_epoch: Callable[[dict[str, Any], int], None] | None = None,
 ) -> Fitted:
     """Train `method` on `splits`; with a `folder`, keep a checkpoint there and continue from it.
@@ -90,87 +92,83 @@ def fit(
         fitted = Fitted(method, backbone, Spec.of(splits), tuple(splits))
         _seed(seed, "init")
         network = method.network(fitted.spec, backbone).to(place)
-        critic = method.critic_parameters(network)
-        inner = {id(p) for p in critic}
-        trained = [p for p in network.parameters() if id(p) not in inner]
-        optimizer = _adam(trained, training)
-        inner_optimizer = _adam(critic, training)
+        optimizers = _optimizers(method, network, training)
+        context = _context(splits, fitted.spec, backbone, training, seed, device, threads)
         file = None if folder is None else folder / "checkpoint.safetensors"
-        side = _resume(file, fitted, network, (optimizer, inner_optimizer)) if file and file.exists() else None
-        if side is None:
-            side = method.prepare(_context(splits, fitted.spec, backbone, training, seed, device, threads))
-        train = splits.train
-        rounds = 1 if method.closed_form else training.epochs
-        steps = -(-train.num_graphs // training.batch_size)
+        if file is not None and file.exists():
+            side = read_checkpoint(file, fitted, network, optimizers)
+        else:
+            side = method.prepare(context)
         side = {k: v.to(place) for k, v in side.items()}
+        rounds = 1 if method.closed_form else training.epochs
         for epoch in range(len(fitted.history), rounds):
             if _should_stop(fitted, training, metric):
                 break
             began = time.perf_counter()
             _seed(seed, epoch)
-            terms: dict[str, Tensor] = {}
+            terms: dict[str, float] = {}
             if method.closed_form:
-                context = _context(splits, fitted.spec, backbone, training, seed, device, threads)
-                method.fit(network, context, lambda done, total, what: None)
+                method.fit(network, context, progress)
                 network.to(place)
             else:
-                network.train()
-                order = torch.randperm(train.num_graphs)
-                for i, batch in enumerate(train.batches(training.batch_size, order)):
-                    batch = batch.to(place)
-                    here = {k: v[batch.index.to(v.device)] for k, v in side.items()}
-                    step = Step(epoch, epoch * steps + i, rounds * steps, here)
-                    for _ in range(method.critic_steps):
-                        inner_optimizer.zero_grad()
-                        method.critic_loss(network, batch, step).backward()  # type: ignore[no-untyped-call]
-                        inner_optimizer.step()
-                    optimizer.zero_grad()
-                    losses = method.loss(network, batch, step)
-                    sum(losses.values(), torch.zeros((), device=place)).backward()
-                    optimizer.step()
-                    for name, value in losses.items():
-                        terms[name] = terms.get(name, 0.0) + value.detach() * batch.num_graphs
-            row = {
-                "epoch": epoch,
-                "terms": {k: float(v) / train.num_graphs for k, v in terms.items()},
-                "metrics": {s: evaluate(method, network, splits[s]) for s in splits if s in EVERY_EPOCH},
-            }
-            _refuse_nan(row)
-            row["seconds"] = time.perf_counter() - began
-            fitted.seconds += row["seconds"]
+                terms = _train_epoch(method, network, splits.train, training, optimizers, side, epoch)
+            found = {s: evaluate(method, network, splits[s]) for s in splits if s in EVERY_EPOCH}
+            seconds = time.perf_counter() - began
+            row = {"epoch": epoch, "terms": terms, "metrics": found, "seconds": seconds}
+            fitted.seconds += seconds
             fitted.history.append(row)
             _remember(fitted, network, metric)
             if file is not None:
-                _checkpoint(file, fitted, network, (optimizer, inner_optimizer), side)
+                write_checkpoint(file, fitted, network, optimizers, side)
             if on_epoch is not None:
                 on_epoch(row, rounds)
         _score_selected(fitted, splits, metric, place)
     return fitted
 
 
-@torch.inference_mode()
-def evaluate(method: Method, network: nn.Module, store: GraphStore, batch_size: int = 256) -> dict[str, float]:
-    """Every metric of a network on a store, explanations included where the truth is known."""
-    network.eval()
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    logits, labels, scores, truths, groups = [], [], [], [], []
-    seen = 0
-    for batch in store.batches(batch_size, chunk=4):
-        batch = batch.to(device)
-        out, edges = method.infer(network, batch)
-        logits.append(out)
-        labels.append(batch.y)
-        if edges is not None and batch.edge_truth is not None:
-            scores.append(edges[0])
-            truth = torch.zeros(batch.num_pairs, dtype=torch.bool, device=device)
-            truth[batch.pair[batch.edge_truth]] = True
-            truths.append(truth)
-            groups.append(batch.pair_batch + seen)
-        seen += batch.num_graphs
-    found = metrics.classification(torch.cat(logits), torch.cat(labels))
-    if scores:
-        found |= metrics.explanation(torch.cat(scores), torch.cat(truths), torch.cat(groups), seen)
-    return found
+def _train_epoch(
+    method: Method,
+    network: nn.Module,
+    train: GraphStore,
+    training: Training,
+    optimizers: tuple[torch.optim.Optimizer, torch.optim.Optimizer],
+    side: dict[str, Tensor],
+    epoch: int,
+) -> dict[str, float]:
+    """One pass over the training graphs; the mean of every loss term."""
+    outer, inner = optimizers
+    steps = -(-train.num_graphs // training.batch_size)
+    place = next(network.parameters()).device
+    sums: dict[str, Tensor] = {}
+    sound: dict[str, Tensor | int] = {}  # steps in which a term was a number
+    network.train()
+    order = torch.randperm(train.num_graphs)
+    for i, batch in enumerate(train.batches(training.batch_size, order)):
+        batch = batch.to(place)
+        step = Step(
+            epoch, epoch * steps + i, training.epochs * steps, {k: v[batch.index] for k, v in side.items()}
+        )
+        for _ in range(method.critic_steps):
+            inner.zero_grad()
+            method.critic_loss(network, batch, step).backward()
+            inner.step()
+        outer.zero_grad()
+        terms = method.loss(network, batch, step)
+        torch.stack(list(terms.values())).sum().backward()
+        outer.step()
+        # Summed as tensors and read once an epoch: reading a number at every step would wait for the device.
+        for name, value in terms.items():
+            total = value.detach() * batch.num_graphs
+            sums[name] = sums[name] + total if name in sums else total
+            sound[name] = sound.get(name, 0) + total.isfinite()
+    means = {name: float(total) / train.num_graphs for name, total in sums.items()}
+    # One broken term breaks the weights, and with them every other term: name the one that broke first.
+    for name in sorted((n for n in means if not math.isfinite(means[n])), key=lambda n: int(sound[n])):
+        raise CigaError(
+            f"The loss term '{name}' became {means[name]} in epoch {epoch}: "
+            "try a smaller learning rate (--set lr=…) or a smaller weight of that term."
+        )
+    return means
 
 
 def pick_device(name: str) -> torch.device:
@@ -212,10 +210,20 @@ def _quiet_machine(threads: int) -> Iterator[None]:
         random.setstate(states[1])
 
 
-def _adam(parameters: list[nn.Parameter], training: Training) -> torch.optim.Adam:
-    parameters = parameters or [nn.Parameter(torch.zeros(1))]
-    fused = parameters[0].device.type in ("cpu", "cuda")
-    return torch.optim.Adam(parameters, lr=training.lr, weight_decay=training.weight_decay, fused=fused)
+def _optimizers(
+    method: Method, network: nn.Module, training: Training
+) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+    """Adam for the network, and another one for the inner player of methods that have one."""
+    critic = method.critic_parameters(network)
+    inner = {id(p) for p in critic}
+    outer = [p for p in network.parameters() if id(p) not in inner]
+
+    def adam(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        parameters = parameters or [nn.Parameter(torch.zeros(1))]  # Adam refuses an empty list
+        fused = parameters[0].device.type in ("cpu", "cuda")
+        return torch.optim.Adam(parameters, lr=training.lr, weight_decay=training.weight_decay, fused=fused)
+
+    return adam(outer), adam(critic)
 
 
 def _context(
@@ -247,15 +255,6 @@ def _should_stop(fitted: Fitted, training: Training, metric: str) -> bool:
     return len(fitted.history) - 1 - max(best, training.warmup - 1) >= training.patience
 
 
-def _refuse_nan(row: dict[str, Any]) -> None:
-    for name, value in row["terms"].items():
-        if not np.isfinite(value):
-            raise CigaError(
-                f"The loss term '{name}' became {value} in epoch {row['epoch']}: "
-                "try a smaller learning rate (--set lr=…) or a smaller weight of that term."
-            )
-
-
 def _remember(fitted: Fitted, network: nn.Module, metric: str) -> None:
     """Keep the weights of every selector that would choose the epoch just finished."""
     latest = len(fitted.history) - 1
@@ -277,51 +276,3 @@ def _score_selected(fitted: Fitted, splits: Splits, metric: str, device: torch.d
             missing = {s: evaluate(fitted.method, network, splits[s]) for s in splits if s not in known}
             scored[epoch] = {"epoch": epoch, **{s: {**known, **missing}[s] for s in splits}}
         fitted.selected[name] = scored[epoch]
-
-
-# ---------------------------------------------------------------- checkpoints
-
-
-def _checkpoint(
-    file: Path,
-    fitted: Fitted,
-    network: nn.Module,
-    optimizers: tuple[torch.optim.Optimizer, ...],
-    side: dict[str, Tensor],
-) -> None:
-    tensors = {f"network/{k}": v for k, v in network.state_dict().items()}
-    tensors |= {f"side/{k}": v for k, v in side.items()}
-    for selector, state in fitted.states.items():
-        tensors |= {f"best/{selector}/{k}": v for k, v in state.items()}
-    for i, optimizer in enumerate(optimizers):
-        for parameter, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"adam/{i}/{parameter}/{k}": v for k, v in state.items()}
-    write_tensors(file, tensors, {"history": json.dumps(fitted.history), "seconds": repr(fitted.seconds)})
-
-
-def _resume(
-    file: Path, fitted: Fitted, network: nn.Module, optimizers: tuple[torch.optim.Optimizer, ...]
-) -> dict[str, Tensor]:
-    """Put everything back as the checkpoint has it; returns what `prepare` had found."""
-    tensors, meta = read_tensors(file)
-    fitted.history = json.loads(meta["history"])
-    fitted.seconds = float(meta["seconds"])
-    groups: dict[str, dict[str, Tensor]] = {"network": {}, "side": {}, "best": {}, "adam": {}}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition("/")
-        groups[kind][rest] = tensor
-    for name, tensor in groups["best"].items():
-        selector, _, key = name.partition("/")
-        fitted.states.setdefault(selector, {})[key] = tensor
-    try:
-        network.load_state_dict(groups["network"])
-    except RuntimeError as error:
-        raise CigaError(f"{file} belongs to another network: delete its folder to start afresh.") from error
-    for i, optimizer in enumerate(optimizers):
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in groups["adam"].items():
-            which, parameter, key = name.split("/")
-            if int(which) == i:
-                state.setdefault(int(parameter), {})[key] = tensor
-        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    return groups["side"]

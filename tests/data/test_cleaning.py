@@ -6,9 +6,9 @@ from ciga.data.cleaning import Rows, canonical, clean_labels, clean_order, lone,
 from ciga.errors import CigaError
 
 
-def rows_of(strict: bool = False, **cells: list[str]) -> Rows:
+def rows_of(**cells: list[str]) -> Rows:
     count = len(next(iter(cells.values())))
-    return Rows(dict(cells), [("a.csv", i + 2) for i in range(count)], [""] * count, strict=strict)
+    return Rows(dict(cells), [("a.csv", i + 2) for i in range(count)], [""] * count, files=["a.csv"])
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,14 @@ def test_text_stays_text_but_dates_must_sort() -> None:
         clean_order(rows_of(key=["31.12.2001", "1.1.2002"]), "date")
 
 
-def test_strict_stops_at_the_first() -> None:
-    rows = rows_of(strict=True, label=["1", "?", "1"])
-    with pytest.raises(CigaError, match=r"a\.csv, row 3: odd \('\?'\): do this\. Correct the row"):
-        rows.drop({1: ("odd", "?", "do this")})
+def test_rows_set_aside_are_listed_in_the_order_of_the_file() -> None:
+    rows = rows_of(label=["1", "?", "1", "!"])
+    assert rows.drop({3: ("odd", "!", "do this")}) == [0, 1, 2]
+    assert rows.drop({1: ("odd", "?", "do this")}) == [0, 2]
+    assert [str(r) for r in rows.listed()] == [
+        "a.csv, row 3: odd ('?'): do this",
+        "a.csv, row 5: odd ('!'): do this",
+    ]
 
 
 def test_nothing_left_is_an_error() -> None:

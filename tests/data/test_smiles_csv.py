@@ -203,6 +203,17 @@ def test_strict_stops_and_names_the_row(tmp_path: Path, table: Path, bad: str, r
         build(path, env="assay", order_column="year", strict=True)
 
 
+def test_strict_stops_at_the_first_in_the_file(tmp_path: Path, table: Path) -> None:
+    # The ragged row is noticed on reading, long before the SMILES is parsed; the SMILES stands first.
+    rows = [",".join(row) for row in good_rows()]
+    path = write(tmp_path / "two.csv", [*rows[:5], "C(C,active,A1,1999,train", *rows[5:], "CCO,active"])
+    with pytest.raises(CigaError, match=r"two\.csv, row 7: unparsable SMILES"):
+        build(path, strict=True)
+    # Nor is a row hidden by what follows from it: here one class is left.
+    with pytest.raises(CigaError, match=r"three\.csv, row 3: missing label"):
+        build(write(tmp_path / "three.csv", ["C,1", "CC,", "CCC,1"], "smiles,label"), strict=True)
+
+
 def test_a_split_name_nobody_knows(tmp_path: Path, table: Path) -> None:
     rows = [",".join(row) for row in good_rows()]
     splits = build(write(tmp_path / "a.csv", [*rows, "CCO,active,A1,1999,maybe"]), split_column="fold")

@@ -121,6 +121,16 @@ def test_clean_stores_both_directions_and_paper_one(clean, paper):
         assert bool((u < v).all())
 
 
+def test_the_edges_between_two_nodes_of_the_motif_are_the_motifs_own(clean, paper):
+    """In particular no random edge lies there, which would turn one motif into another."""
+    for splits in (clean, paper):
+        for split in splits:
+            store = splits[split]
+            base_nodes = (store.num_nodes - 5).repeat_interleave(store.num_edges)
+            inside = (store.edge_index >= base_nodes).all(0)
+            assert torch.equal(inside, store.edge_truth)
+
+
 def test_bias_in_training_and_none_outside():
     splits = load("spmotif-mixed", bias=0.9, train_per_class=1500, val_per_class=1000, test_per_class=1000)
     for split in splits:
@@ -196,6 +206,12 @@ def test_same_seed_same_bytes(clean):
     weak = load("spmotif-struc", bias=0.33, **SMALL)
     assert weak["ood_test"].fingerprint() == clean["ood_test"].fingerprint()
     assert weak.train.fingerprint() != clean.train.fingerprint()
+
+
+def test_each_split_has_its_own_randomness(clean):
+    assert clean["id_val"].fingerprint() != clean["id_test"].fingerprint()
+    fewer = load("spmotif-struc", bias=0.9, **{**SMALL, "train_per_class": 50})
+    assert fewer["ood_test"].fingerprint() == clean["ood_test"].fingerprint()
 
 
 def test_splits_do_not_overlap(clean):

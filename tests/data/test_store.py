@@ -317,8 +317,8 @@ def test_every_altered_byte_is_noticed(tmp_path):
     content = path.read_bytes()
     rng = np.random.default_rng(0)
     header = 8 + struct.unpack("<Q", content[:8])[0]
-    places = [*range(header), *rng.choice(np.arange(header, len(content)), 300, replace=False)]
-    refused = 0
+    places = [*range(header), *rng.choice(np.arange(header, len(content)), 100, replace=False)]
+    refused = []
     for place in places:
         altered = bytearray(content)
         altered[place] ^= int(rng.choice([1, 2, 4, 16, 64]))
@@ -326,11 +326,11 @@ def test_every_altered_byte_is_noticed(tmp_path):
         try:
             opened = GraphStore.open(path)
         except CigaError as error:
-            refused += 1
-            assert str(path) in str(error)
+            refused.append(str(error))
         else:
             assert packed_again(opened) == store.fingerprint(), f"byte {place} changed unnoticed"
-    assert refused > 0.9 * len(places)
+    assert len(refused) > 0.9 * len(places)
+    assert all(str(path) in message for message in refused)
 
 
 def test_every_truncated_file_is_noticed(tmp_path):
@@ -344,6 +344,9 @@ def test_every_truncated_file_is_noticed(tmp_path):
     path.write_bytes(content + b"\0")
     with pytest.raises(CigaError, match="damaged"):
         GraphStore.open(path)
+
+
+EMPTY = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
 
 
 def head(value: Any) -> bytes:
@@ -363,6 +366,7 @@ def head(value: Any) -> bytes:
         head("text"),
         head({"x": 3}),
         head({"x": {"dtype": "F32"}}),
+        head({"x": {"dtype": "F32", "shape": [], "data_offsets": [0]}}),
         head({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}}) + b"\0" * 8,
         head({"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}) + b"\0" * 4,
         head({"x": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 4]}}) + b"\0" * 4,
@@ -370,7 +374,8 @@ def head(value: Any) -> bytes:
         head({"x": {"dtype": "C64", "shape": [1], "data_offsets": [0, 4]}}) + b"\0" * 4,
         head({"__metadata__": 5}),
         head({"__metadata__": {"format": FORMAT}}),
-        head({"__metadata__": {"format": FORMAT}, "text.a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}}),
+        head({"__metadata__": {"format": FORMAT}, "text.a": EMPTY}),
+        head({"__metadata__": {"format": FORMAT}, "text.a": EMPTY, "ends.a": EMPTY}),
         head({"__metadata__": {"format": "something else"}}),
     ],
 )  # fmt: skip
@@ -404,7 +409,7 @@ def test_opening_maps_the_file_and_reads_little(tmp_path):
     before = resident()
     store = GraphStore.open(path, verify=False)
     assert resident() - before < 16_000  # kB
-    assert store.x.untyped_storage().filename == str(path)
+    assert str(path) in Path("/proc/self/maps").read_text()
     assert store.num_nodes.tolist() == [nodes]
     assert float(store.x[-1].sum()) == 0
 
@@ -432,7 +437,7 @@ def test_fingerprint_sees_every_part():
         if name in ("node_ptr", "edge_ptr", "pair", "pair_ptr", "text.name.of", "ends.name.of"):
             continue
         other = example()
-        changed = tensor.clone()
+        changed = tensor.contiguous().clone()
         changed.view(-1)[0] = (
             (1 - changed.view(-1)[0]) if changed.dtype != torch.bool else ~changed.view(-1)[0]
         )
@@ -521,8 +526,9 @@ def test_bad_graphs_are_named(graphs, words):
 
 
 @pytest.mark.parametrize(
-    ("y", "words"), [([0], "2 graphs .*1 labels"), ([0.5, 1.0], "whole numbers"), ([0, float("nan")], "whole numbers")]
-)  # fmt: skip
+    ("y", "words"),
+    [([0], "2 graphs .*1 labels"), ([0.5, 1.0], "whole numbers"), ([0, float("nan")], "whole numbers")],
+)
 def test_bad_labels(y, words):
     with pytest.raises(CigaError, match=words):
         GraphStore.from_pyg([data(), data()], y=y)

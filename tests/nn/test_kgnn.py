@@ -30,15 +30,22 @@ def store_of(graphs: list[nx.Graph], features: int = 0, seed: int = 0) -> GraphS
 
 
 def random_graphs() -> list[nx.Graph]:
-    return [nx.gnp_random_graph(n, 0.35, seed=n) for n in (1, 2, 5, 7, 9)] + [nx.star_graph(5), nx.empty_graph(3)]
+    return [nx.gnp_random_graph(n, 0.35, seed=n) for n in (1, 2, 5, 7, 9)] + [
+        nx.star_graph(5),
+        nx.empty_graph(3),
+    ]
 
 
 def test_sets_and_their_neighbours_equal_a_loop() -> None:
     graphs = random_graphs()
     batch = store_of(graphs).batch(slice(None))
     whole = nx.disjoint_union_all(graphs)
-    for k, sets in zip((2, 3), connected_sets(Edges(batch.edge_index, None, None, batch.num_nodes), batch.batch), strict=True):
-        expected = [s for s in combinations(range(whole.number_of_nodes()), k) if nx.is_connected(whole.subgraph(s))]
+    for k, sets in zip(
+        (2, 3), connected_sets(Edges(batch.edge_index, None, None, batch.num_nodes), batch.batch), strict=True
+    ):
+        expected = [
+            s for s in combinations(range(whole.number_of_nodes()), k) if nx.is_connected(whole.subgraph(s))
+        ]
         assert [tuple(s) for s in sets.members.tolist()] == expected
         links = set()
         for i, s in enumerate(expected):
@@ -114,7 +121,9 @@ def test_as_featurizer_and_classifier_of_both_parts() -> None:
 def test_a_graph_too_large_is_refused_in_one_sentence() -> None:
     star = torch.tensor([[0] * 300, list(range(1, 301))])
     batch = GraphStore(torch.zeros(301, 0), star, torch.tensor([0, 301]), torch.tensor([0, 300])).batch([0])
-    with pytest.raises(CigaError, match="at most 20,000 paths of three nodes, and one of 301 nodes has 44,850"):
+    with pytest.raises(
+        CigaError, match="at most 20,000 paths of three nodes, and one of 301 nodes has 44,850"
+    ):
         Encoder(0, 0, Backbone(conv="k123", width=4))(batch)
 
 

@@ -11,7 +11,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import typer
 
-from ciga.cli import data, run
+from ciga.cli import bench, data, run
 from ciga.errors import CigaError, UsageError
 
 app = typer.Typer(
@@ -26,6 +26,9 @@ app.command("methods")(run.methods)
 app.command("demo")(run.demo)
 app.command("datasets")(data.datasets)
 app.add_typer(data.app, name="data")
+app.command("bench")(bench.bench)
+app.command("table")(bench.table)
+app.command("figure")(bench.figure)
 
 
 def main() -> None:

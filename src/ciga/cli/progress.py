@@ -61,3 +61,42 @@ def epoch_bar(title: str, enabled: bool = True) -> Iterator[EpochBar]:
     """An `EpochBar` for the time of a block."""
     with EpochBar(title, enabled) as bar:
         yield bar
+
+
+@contextmanager
+def bench_bar(name: str) -> Iterator[Any]:
+    """Overall progress of a bench: a watcher for `ciga.bench.schedule.Bench`.
+
+    A bar with an estimate in a terminal, and in any case a line for every run that ends.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from ciga.bench.estimate import hours
+
+    console = Console(stderr=True, soft_wrap=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed}/{task.total} runs"),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    task = bar.add_task(name, total=None, state="")
+
+    def watch(state: Any, news: str) -> None:
+        ended = state.recorded + state.done + len(state.failed)
+        left = "" if state.seconds_left is None else f"about {hours(state.seconds_left)} left"
+        failed = f", {len(state.failed)} failed" if state.failed else ""
+        now = "; ".join(where for where in state.running.values() if where.startswith("epoch"))
+        bar.update(task, completed=ended, total=state.total, state=f"{left}{failed} {now}")
+        if news:
+            console.print(
+                f"[{ended}/{state.total}] {news}; {left}", markup=False, highlight=False, soft_wrap=True
+            )
+
+    with bar:
+        yield watch

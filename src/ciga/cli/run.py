@@ -8,11 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-Pairs = Annotated[list[str], typer.Option("--set", help="A setting, key=value (repeatable).", metavar="KEY=VALUE")]
+Pairs = Annotated[
+    list[str], typer.Option("--set", help="A setting, key=value (repeatable).", metavar="KEY=VALUE")
+]
 DataPairs = Annotated[
     list[str], typer.Option("--data", help="A dataset option, key=value (repeatable).", metavar="KEY=VALUE")
 ]
-Plugins = Annotated[list[Path], typer.Option("--plugin", help="A Python file that registers methods or datasets.")]
+Plugins = Annotated[
+    list[Path], typer.Option("--plugin", help="A Python file that registers methods or datasets.")
+]
 RunsDir = Annotated[Path, typer.Option("--runs-dir", help="Where runs are kept.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, alone, on standard output.")]
 
@@ -21,7 +25,9 @@ def run(
     dataset: Annotated[str, typer.Argument(help="A dataset (see: ciga datasets).")],
     method: Annotated[str, typer.Argument(help="A method (see: ciga methods).")],
     seed: Annotated[int, typer.Option(help="Seed of the run.", min=0)] = 1,
-    epochs: Annotated[int | None, typer.Option(help="At most so many epochs (same as --set epochs=N).")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="At most so many epochs (same as --set epochs=N).")
+    ] = None,
     set_: Pairs = [],  # noqa: B006 (typer copies it)
     data: DataPairs = [],  # noqa: B006
     settings: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
@@ -74,7 +80,7 @@ def methods(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
 
     for file in plugin:
         load_plugin(file)
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for name in registry:
         cls = registry[name]
         rows[name] = {
@@ -83,19 +89,30 @@ def methods(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
             "subgraph": cls.extracts,
             "scms": list(cls.scms),
             "hyperparameters": {
-                k: {"default": f.default, "grid": list(f.metadata.get("grid", ())), "help": f.metadata.get("help", "")}
+                k: {
+                    "default": f.default,
+                    "grid": list(f.metadata.get("grid", ())),
+                    "help": f.metadata.get("help", ""),
+                }
                 for k, f in options.fields_of(cls).items()
             },
         }
     if json_:
         typer.echo(json.dumps(rows))
         return
-    table = Table("method", "what it does", "environments", "subgraph", "SCMs", "hyper-parameters", show_lines=True)
+    table = Table(
+        "method", "what it does", "environments", "subgraph", "SCMs", "hyper-parameters", show_lines=True
+    )
     for name, row in rows.items():
         knobs = [f"{k}={v['default']}" for k, v in row["hyperparameters"].items()]
         yes = {True: "yes", False: ""}
         table.add_row(
-            name, row["summary"], yes[row["environments"]], yes[row["subgraph"]], ", ".join(row["scms"]), "  ".join(knobs)
+            name,
+            row["summary"],
+            yes[row["environments"]],
+            yes[row["subgraph"]],
+            ", ".join(row["scms"]),
+            "  ".join(knobs),
         )
     Console().print(table)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ciga.data.check import Report
 
-LISTED_ROWS = 50
+#: So many rows are shown of each reason.
+LISTED_ROWS = 5
 
 
 def view(report: Report) -> Any:
@@ -106,14 +107,16 @@ def _environments(found: dict[str, Any]) -> Any:
 
 def _rejected(report: Report) -> Any:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(
-        title=f"Set aside: {report.notes.get('rejected', len(report.rejected))}", title_justify="left"
-    )
-    for column in ("file", "row", "reason", "value", "what to do"):
-        table.add_column(column)
-    for bad in report.rejected[:LISTED_ROWS]:
-        table.add_row(bad.file, str(bad.row), bad.reason, bad.value, bad.detail)
-    if len(report.rejected) > LISTED_ROWS:
-        table.add_row("…", "", f"{len(report.rejected) - LISTED_ROWS:,} more")
+    title = f"Set aside: {report.notes.get('rejected', len(report.rejected))}"
+    table = Table("file", "row", "reason", "value", "what to do", title=title, title_justify="left")
+    for reason in dict.fromkeys(bad.reason for bad in report.rejected):
+        rows = [bad for bad in report.rejected if bad.reason == reason]
+        for bad in rows[:LISTED_ROWS]:
+            # Text, because a value may hold what rich takes for markup: C[C@H]
+            cells = (bad.file, str(bad.row), bad.reason, bad.value, bad.detail)
+            table.add_row(*(Text(cell) for cell in cells))
+        if len(rows) > LISTED_ROWS:
+            table.add_row("…", "", f"{len(rows) - LISTED_ROWS:,} more")
     return table

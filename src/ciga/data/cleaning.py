@@ -24,7 +24,7 @@ class Rows:
     at: list[tuple[str, int]] = field(default_factory=list)  # (file, line) of each row
     part: list[str] = field(default_factory=list)  # the part of each row; empty where a rule decides
     rejected: list[Rejected] = field(default_factory=list)
-    strict: bool = False
+    files: list[str] = field(default_factory=list)  # in the order they were given
 
     def __len__(self) -> int:
         return len(self.at)
@@ -39,7 +39,6 @@ class Rows:
         for row, (reason, value, advice) in sorted(bad.items()):
             file, line = self.at[row]
             self.rejected.append(Rejected(line, reason, value, advice, file))
-        self.stop_if_strict()
         keep = [row for row in range(len(self)) if row not in bad]
         if not keep:
             listed = tables.summary(self.rejected)
@@ -49,10 +48,9 @@ class Rows:
             self.at, self.part = [self.at[row] for row in keep], [self.part[row] for row in keep]
         return keep
 
-    def stop_if_strict(self) -> None:
-        """With `strict`, the first row set aside is an error."""
-        if self.strict and self.rejected:
-            raise CigaError(f"{self.rejected[0]}. Correct the row, or leave strict off to set it aside.")
+    def listed(self) -> list[Rejected]:
+        """The rows set aside, in the order of the files."""
+        return sorted(self.rejected, key=lambda bad: (self.files.index(bad.file), bad.row))
 
 
 def drop_empty(rows: Rows, key: str | None) -> None:

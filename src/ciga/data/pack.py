@@ -29,7 +29,9 @@ def pack(graphs: Iterable[Any], y: Sequence[int] | Tensor | None) -> dict[str, A
         "nodes": torch.tensor(nodes),
         "edges": torch.tensor(edges),
         "y": _labels(y) if y is not None else _per_graph(graphs, "y"),
-        "edge_attr": _stack(graphs, "edge_attr", edges) if any(_has(g, "edge_attr") for g in graphs) else None,
+        "edge_attr": _stack(graphs, "edge_attr", edges)
+        if any(_has(g, "edge_attr") for g in graphs)
+        else None,
         "env": _per_graph(graphs, "env"),
         "edge_truth": None if truth is None else truth.flatten().bool(),
     }
@@ -40,11 +42,13 @@ def _has(graph: Any, key: str) -> bool:
 
 
 def _edges(graph: Any, row: int) -> Tensor:
-    ends = graph.edge_index
+    ends: Tensor | None = graph.edge_index
     if ends is None:
         return torch.zeros(2, 0, dtype=torch.long)
     if ends.dim() != 2 or ends.size(0) != 2 or ends.is_floating_point():
-        raise CigaError(f"Graph {row} has a {list(ends.shape)} {ends.dtype} edge_index: it must be [2, E] whole numbers.")
+        raise CigaError(
+            f"Graph {row} has a {list(ends.shape)} {ends.dtype} edge_index: it must be [2, E] whole numbers."
+        )
     return ends.long()
 
 

@@ -114,6 +114,26 @@ class SmilesTable(Dataset):
         rule, column = self._rule()
         split_rules.check_fractions(self.fractions)
         rows = self._read(column)
+        try:
+            splits = self._use(rows, rule, column, progress)
+        except CigaError:
+            self._stop_if_strict(rows)  # a bad row may well be the cause
+            raise
+        self._stop_if_strict(rows)
+        notes = {"split": f"{rule} {column}" if column else rule}
+        if rows.rejected:
+            notes["rejected"] = tables.summary(rows.listed())
+            with contextlib.suppress(OSError):  # where nothing can be written there is no cache either
+                tables.write_rejected(log, rows.listed())
+                notes["rejected.file"] = str(log)
+        return Splits(splits.parts, splits.task, notes)
+
+    def _stop_if_strict(self, rows: Rows) -> None:
+        if self.strict and rows.rejected:
+            raise CigaError(f"{rows.listed()[0]}. Correct the row, or leave strict off to set it aside.")
+
+    def _use(self, rows: Rows, rule: str, column: str | None, progress: Progress) -> Splits:
+        """Graphs of the rows that can be used, in their parts."""
         cleaning.drop_empty(rows, column)
         cleaning.clean_labels(rows, self.label, self.threshold)
         if rule == "column":
@@ -123,23 +143,13 @@ class SmilesTable(Dataset):
         graphs, _, errors = molecules.featurise(rows.cells["smiles"], progress)
         rows.drop({e.row: (e.reason, e.smiles, e.detail) for e in errors})
         self._assign(rows, rule, graphs, progress)
-        graphs = graphs.subset(cleaning.drop_unseen(rows))
-        splits = self._splits(rows, graphs)
-        notes = {"split": f"{rule} {column}" if column else rule}
-        if rows.rejected:
-            order = list(self._files().values())
-            listed = sorted(rows.rejected, key=lambda bad: (order.index(bad.file), bad.row))
-            notes["rejected"] = tables.summary(listed)
-            with contextlib.suppress(OSError):  # where nothing can be written there is no cache either
-                tables.write_rejected(log, listed)
-                notes["rejected.file"] = str(log)
-        return Splits(splits.parts, splits.task, notes)
+        return self._splits(rows, graphs.subset(cleaning.drop_unseen(rows)))
 
     def _read(self, column: str | None) -> Rows:
         """The cells of all files by role."""
         roles = {"smiles": self.smiles, "label": self.label, "env": self.env, "key": column}
         wanted = {role: name for role, name in roles.items() if name}
-        rows = Rows({role: [] for role in wanted}, strict=self.strict)
+        rows = Rows({role: [] for role in wanted}, files=list(self._files().values()))
         for part, path in self._files().items():
             mine = {role: name for role, name in wanted.items() if role != "key" or not part}
             table = tables.read_table(path, list(mine.values()))
@@ -148,7 +158,6 @@ class SmilesTable(Dataset):
             rows.at += [(path, line) for line in table.rows]
             rows.part += [part] * len(table)
             rows.rejected += table.rejected
-        rows.stop_if_strict()
         return rows
 
     def _assign(self, rows: Rows, rule: str, graphs: GraphStore, progress: Progress) -> None:

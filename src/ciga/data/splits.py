@@ -46,7 +46,9 @@ class Splits:
             for what in ("num_features", "edge_features"):
                 mine, theirs = getattr(part, what), getattr(self.train, what)
                 if mine != theirs:
-                    raise CigaError(f"The split '{name}' has {mine} {what.replace('_', ' ')}, 'train' has {theirs}.")
+                    raise CigaError(
+                        f"The split '{name}' has {mine} {what.replace('_', ' ')}, 'train' has {theirs}."
+                    )
 
     @property
     def train(self) -> GraphStore:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,9 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
-        moved: dict[str, Any] = {k: v.to(device, non_blocking=True) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        moved: dict[str, Any] = {
+            k: v.to(device, non_blocking=True) for k, v in vars(self).items() if isinstance(v, Tensor)
+        }
         return replace(self, **moved)
 
 
@@ -265,9 +268,8 @@ class GraphStore:
         if not stores:
             raise CigaError("There is nothing to join: the list of stores is empty.")
         first = stores[0]
-        for what in ("num_features", "edge_features"):
-            if len({getattr(s, what) for s in stores if what == "num_features" or s.edge_attr is not None}) > 1:
-                raise CigaError(f"Stores with different {what.replace('num_', 'node ').replace('_', ' ')} cannot be joined.")
+        if len({s.num_features for s in stores}) > 1 or len({s.edge_features for s in stores} - {0}) > 1:
+            raise CigaError("These stores cannot be joined: their numbers of features are different.")
 
         def joined(name: str) -> Tensor | None:
             parts = [getattr(s, name) for s in stores]
@@ -310,7 +312,9 @@ class GraphStore:
         for row in range(self.num_graphs):
             n = slice(int(self.node_ptr[row]), int(self.node_ptr[row + 1]))
             e = slice(int(self.edge_ptr[row]), int(self.edge_ptr[row + 1]))
-            graph = Data(x=self.x[n].clone(), edge_index=self.edge_index[:, e].long(), y=self.y[row : row + 1].clone())
+            graph = Data(
+                x=self.x[n].clone(), edge_index=self.edge_index[:, e].long(), y=self.y[row : row + 1].clone()
+            )
             if self.edge_attr is not None:
                 graph.edge_attr = self.edge_attr[e].clone()
             if self.env is not None:
@@ -322,7 +326,18 @@ class GraphStore:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything the store holds, as named tensors (strings as UTF-8 bytes and offsets)."""
-        names = ("x", "edge_index", "node_ptr", "edge_ptr", "y", "edge_attr", "env", "edge_truth", "pair", "pair_ptr")
+        names = (
+            "x",
+            "edge_index",
+            "node_ptr",
+            "edge_ptr",
+            "y",
+            "edge_attr",
+            "env",
+            "edge_truth",
+            "pair",
+            "pair_ptr",
+        )
         out = {k: getattr(self, k) for k in names if getattr(self, k) is not None}
         for key, column in self.columns.items():
             if isinstance(column, Tensor):
@@ -377,7 +392,10 @@ class GraphStore:
         """Refuse what would silently give wrong batches."""
         graphs = self.num_graphs
         if self.edge_ptr.numel() != graphs + 1 or self.y.numel() != graphs:
-            raise CigaError(f"{graphs} graphs by their nodes, but {self.edge_ptr.numel() - 1} by their edges and {self.y.numel()} labels.")
+            by_edges, labels = self.edge_ptr.numel() - 1, self.y.numel()
+            raise CigaError(
+                f"{graphs} graphs by their nodes, but {by_edges} by their edges and {labels} labels."
+            )
         if int(self.node_ptr[-1]) != self.x.size(0) or int(self.edge_ptr[-1]) != self.edge_index.size(1):
             raise CigaError("The pointers do not end where the nodes and edges do.")
         if any(int(p[0]) != 0 or bool((p.diff() < 0).any()) for p in (self.node_ptr, self.edge_ptr)):
@@ -392,15 +410,15 @@ class GraphStore:
                 u, v = self.edge_index[:, edge].tolist()
                 raise CigaError(f"Graph {row} has an edge {u}-{v} but only {int(self.num_nodes[row])} nodes.")
 
-
     def _check_lengths(self) -> None:
         """Refuse a part or a column with too few or too many rows."""
         graphs, edges = self.num_graphs, self.edge_index.size(1)
-        parts = {"y": (self.y, graphs), "env": (self.env, graphs), "edge_attr": (self.edge_attr, edges), "edge_truth": (self.edge_truth, edges)}
-        columns = {f"column '{name}'": (column, graphs) for name, column in self.columns.items()}
-        for name, (part, rows) in {**parts, **columns}.items():
-            if part is not None and len(part) != rows:
-                raise CigaError(f"The store has {rows} {'edges' if name.startswith('edge') else 'graphs'}, but {len(part)} rows of {name}.")
+        per_graph = {"y": self.y, "env": self.env, **{f"column '{k}'": c for k, c in self.columns.items()}}
+        per_edge = {"edge_attr": self.edge_attr, "edge_truth": self.edge_truth}
+        for what, rows, parts in (("graphs", graphs, per_graph), ("edges", edges, per_edge)):
+            for name, part in parts.items():
+                if part is not None and len(part) != rows:
+                    raise CigaError(f"There are {rows} {what}, but {len(part)} rows of {name}.")
 
 
 # ---------------------------------------------------------------- index arithmetic
@@ -441,4 +459,4 @@ def _take(column: Column, rows: Tensor) -> Column:
 
 def _decode(text: Tensor, ends: Tensor) -> list[str]:
     raw, stops = text.numpy().tobytes(), [0, *ends.tolist()]
-    return [raw[a:b].decode() for a, b in zip(stops, stops[1:], strict=False)]
+    return [raw[a:b].decode() for a, b in pairwise(stops)]

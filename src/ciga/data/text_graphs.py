@@ -26,7 +26,9 @@ def read_numbers(path: Path, columns: int = 1, separator: str | None = ",") -> A
             table = np.loadtxt(path, dtype=np.int64, delimiter=separator, ndmin=2)
     except (ValueError, UnicodeDecodeError) as error:
         row = re.search(r"at row (\d+)", str(error))
-        where = f"line {int(row[1]) + 1} " if row else ""
+        # NumPy counts from 0 where a word is no number, and from 1 where a line has another length.
+        line = int(row[1]) + ("could not convert" in str(error)) if row else None
+        where = f"line {line} " if line else ""
         raise CigaError(f"{path} {where}is not {columns} whole number(s): get the file again.") from error
     if not table.size:
         raise CigaError(f"{path} is empty: get the file again.")

@@ -69,7 +69,11 @@ def gallery(rows: Sequence[tuple[str, Sequence[dict[str, Any]]]], path: str | Pa
 
     columns = max(len(graphs) for _, graphs in rows)
     figure, axes = plt.subplots(
-        len(rows), columns, figsize=(3.1 * columns, 3.1 * len(rows) + 0.9), squeeze=False, layout="constrained"
+        len(rows),
+        columns,
+        figsize=(3.1 * columns, 3.1 * len(rows) + 0.9),
+        squeeze=False,
+        layout="constrained",
     )
     for line, (name, graphs) in zip(axes, rows, strict=True):
         for axis in line:

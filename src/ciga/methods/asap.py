@@ -1,4 +1,4 @@
-"""ASAP: attention pooling of neighbourhoods, as a baseline that picks what matters without an objective for it."""
+"""ASAP: attention pooling of neighbourhoods, which picks what matters without an objective for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class ASAP(Method):
 
     summary = "GNN with adaptive structure-aware pooling"
 
-    ratio: float = tunable(0.5, [0.25, 0.5, 0.8], low=0.01, high=1.0, help="share of clusters kept by each pooling")
+    ratio: float = tunable(
+        0.5, [0.25, 0.5, 0.8], low=0.01, high=1.0, help="share of clusters kept by each pooling"
+    )
 
     def network(self, spec: Spec, backbone: Backbone) -> PooledNetwork:
         return PooledNetwork(spec, backbone, self.ratio)

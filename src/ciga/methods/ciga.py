@@ -34,7 +34,9 @@ class CIGAv1(Method):
     size: float = tunable(0.25, [0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], low=0.0, help="s_c")
     alpha: float = tunable(1.0, [0.5, 1, 2, 4, 8, 16, 32], low=0.0, help="weight of the contrast")
     temperature: float = tunable(1.0, low=1e-3, help="of the contrast")
-    classifier_input: str = tunable("feat", ["feat", "raw"], choices=("feat", "raw"), help="node features f_c sees")
+    classifier_input: str = tunable(
+        "feat", ["feat", "raw"], choices=("feat", "raw"), help="node features f_c sees"
+    )
     contrast_input: str = tunable("feat", ["feat", "rep"], choices=("feat", "rep"), help="what is contrasted")
     scorer: str = tunable("mlp", choices=SCORERS, help="MLP([h_u; h_v]) or sigma(Z Z^T)")
     classifier_width: int | None = tunable(None, low=1, help="hidden dimension of f_c, where it differs")

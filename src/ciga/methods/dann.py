@@ -35,7 +35,7 @@ class DANN(EnvironmentMethod):
 
     summary = "gradient reversal against a discriminator of the environments"
 
-    penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="strength of the reversed gradient")
+    penalty: float = tunable(0.1, [0.01, 0.1, 1, 10, 100], low=0.0, help="strength of the reversed gradient")
 
     def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
         return AdversarialNetwork(spec, backbone, self.count(spec))

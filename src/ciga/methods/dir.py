@@ -16,7 +16,7 @@ from ciga.options import tunable
 
 
 def intervened_risks(causal: Tensor, spurious: Tensor, y: Tensor) -> Tensor:
-    """R(do(S = s_j)) for every graph j of the batch, [G]: the mean over graphs i of CE(c_i * sigma(s_j), y_i).
+    """R(do(S = s_j)) for every graph j of the batch, [G]: mean over graphs i of CE(c_i * sigma(s_j), y_i).
 
     Args:
         causal, spurious: logits [G, C] from G_c and from G_s.
@@ -39,7 +39,9 @@ class DIR(ExtractingMethod):
     summary = "mean and variance of the risk under interventions on the spurious part"
     scms = ("FIIF",)
 
-    penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the variance over interventions")
+    penalty: float = tunable(
+        1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the variance over interventions"
+    )
 
     def network(self, spec: Spec, backbone: Backbone) -> InvariantNetwork:
         return InvariantNetwork(spec, backbone, **self.extraction(), spurious=True)

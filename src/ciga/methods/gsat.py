@@ -27,11 +27,11 @@ def bernoulli_kl(logit: Tensor, r: float) -> Tensor:
 @register("gsat")
 @dataclass
 class GSAT(Method):
-    """min E_{a ~ Bern(p)}[ CE(f(G_a), Y) ] + penalty * mean_e KL( Bern(p_e) || Bern(r) )  (Miao et al., 2022).
+    """min E_{a ~ Bern(p)}[ CE(f(G_a), Y) ] + penalty * mean_e KL( Bern(p_e) || Bern(r) ).
 
-    a is drawn from the binary concrete relaxation in training and is p in evaluation; r falls from `r_start`
-    by `r_step` every `r_epochs` epochs, down to `r`. The subgraph shown is chosen from p by `budget` and
-    `size`, as CIGA's is; the choice does not touch the prediction.
+    Miao et al. (2022). a is drawn from the binary concrete relaxation in training and is p in evaluation;
+    r falls from `r_start` by `r_step` every `r_epochs` epochs, down to `r`. The subgraph shown is chosen
+    from p by `budget` and `size`, as CIGA's is; the choice does not touch the prediction.
     """
 
     summary = "stochastic attention on edges, pulled towards a prior"

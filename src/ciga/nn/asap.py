@@ -6,27 +6,34 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, leaky_relu
-from torch_geometric.nn import ASAPooling
-from torch_geometric.utils import add_remaining_self_loops
+from torch.nn.functional import leaky_relu
 
 from ciga.data.store import Batch
 from ciga.nn.encoder import Backbone, Encoder, Spec
+from ciga.nn.extractor import rank_within
 from ciga.nn.networks import head
 from ciga.nn.readout import Readout, max_of, sum_of
 from ciga.topology import expand
-
 
 #: Numbers in a padded stack of adjacency matrices up to which coarsening multiplies them as they are.
 DENSE = 2**22
 
 
-class Pooling(ASAPooling):
-    """PyG's ASAPooling, with coarsened edge weights that carry their gradient.
+class Pooling(nn.Module):
+    """The layers of PyG's ASAPooling, with coarsened edge weights that carry their gradient.
 
     PyG (2.8) gives no weights where it gets none, and with weights its backward fails on the CPU; here
-    S^T A S is differentiable in S and A.
+    S^T A S is differentiable in S and A. PyG ranks clusters by fitness times the sign of a random number
+    that is never trained, so half of all networks keep the least fit; here the fittest stay.
     """
+
+    def __init__(self, width: int, ratio: float) -> None:
+        from torch_geometric.nn import ASAPooling
+
+        super().__init__()
+        self.ratio = ratio
+        layers = ASAPooling(width, ratio)
+        self.lin, self.att, self.gnn_score = layers.lin, layers.att, layers.gnn_score
 
     def forward(
         self, x: Tensor, edge_index: Tensor, weight: Tensor, batch: Tensor, graphs: int
@@ -39,7 +46,7 @@ class Pooling(ASAPooling):
             batch: graph of each node, [N], ascending.
         """
         nodes, width = x.shape
-        edges, weight = add_remaining_self_loops(edge_index, weight, fill_value=1.0, num_nodes=nodes)
+        edges, weight = _with_loops(edge_index, weight, nodes)
         source, target = edges
         # Each node is the centre of the cluster of its in-neighbours; its members attend to their maximum.
         members = x.index_select(0, source)
@@ -47,16 +54,25 @@ class Pooling(ASAPooling):
         # att([q ; x]) = a_q q + a_x x: two products over nodes instead of one over edges.
         of_query, of_member = self.att.weight.split(width, 1)
         score = (query @ of_query.T).index_select(0, target) + (x @ of_member.T).index_select(0, source)
-        score = leaky_relu(score + self.att.bias, self.negative_slope)
+        score = leaky_relu(score + self.att.bias, 0.2)
         score = (score - max_of(score.detach(), target, nodes)[target]).exp()
         share = score / sum_of(score, target, nodes).index_select(0, target)
-        share = dropout(share, self.dropout, self.training)
         clusters = sum_of(members * share, target, nodes)
         fitness = self.gnn_score(clusters, edges).sigmoid()
-        chosen = self.select(fitness.flatten(), batch).node_index.sort().values
+        count = torch.bincount(batch, minlength=graphs)
+        quota = (count * self.ratio - 1e-6).ceil().long()
+        chosen = (rank_within(fitness.detach().flatten(), batch, count) < quota[batch]).nonzero().flatten()
         pooled = clusters.index_select(0, chosen) * fitness.index_select(0, chosen)
         coarse, strength = coarsen(edges, weight, share.squeeze(1), chosen, batch, graphs)
         return pooled, coarse, strength, batch[chosen]
+
+
+def _with_loops(edges: Tensor, weight: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
+    """Every node in its own cluster: a self-loop of weight 1 each, after the edges between two nodes."""
+    between = (edges[0] != edges[1]).nonzero().flatten()
+    loops = torch.arange(nodes, device=edges.device)
+    edges = torch.cat([edges.index_select(1, between), loops.expand(2, -1)], 1)
+    return edges, torch.cat([weight.index_select(0, between), weight.new_ones(nodes)])
 
 
 def coarsen(
@@ -90,7 +106,9 @@ def _padded(
     u, v = edges - first[graph]
     a = weight.new_zeros(graphs * n * n).index_add(0, (graph * n + u) * n + v, weight).view(graphs, n, n)
     cluster = place[edges[1, stays]] - first_kept[graph[stays]]
-    s = share.new_zeros(graphs * n * k).index_add(0, (graph[stays] * n + u[stays]) * k + cluster, share[stays])
+    s = share.new_zeros(graphs * n * k).index_add(
+        0, (graph[stays] * n + u[stays]) * k + cluster, share[stays]
+    )
     s = s.view(graphs, n, k)
     dense = s.mT @ a @ s
     owner, i, j = (dense.detach() * (1 - torch.eye(k, device=dense.device))).nonzero().T
@@ -100,7 +118,7 @@ def _padded(
 def _joined(
     edges: Tensor, weight: Tensor, share: Tensor, stays: Tensor, place: Tensor, batch: Tensor, graphs: int
 ) -> tuple[Tensor, Tensor]:
-    """The product as a join of index lists: an edge (u, v) of A joins every cluster of u to every one of v."""
+    """The product as a join of index lists: an edge (u, v) of A joins each cluster of u to each of v."""
     u, v = edges
     stays = stays[u[stays].argsort(stable=True)]  # memberships, sorted by member
     count = torch.bincount(u[stays], minlength=batch.numel())
@@ -137,6 +155,8 @@ class PooledNetwork(nn.Module):
             h = conv(level, weight).relu()
             total = total + self.readout(h, level.batch, batch.num_graphs)
             if i < len(self.pools):
-                x, edges, weight, owner = self.pools[i](h, level.edge_index, weight, level.batch, batch.num_graphs)
+                x, edges, weight, owner = self.pools[i](
+                    h, level.edge_index, weight, level.batch, batch.num_graphs
+                )
                 level = replace(level, x=x, edge_index=edges, edge_attr=None, batch=owner)
         return self.head(total)

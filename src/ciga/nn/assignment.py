@@ -12,7 +12,7 @@ from ciga.nn.readout import Readout, mean_of
 
 
 class AssignmentNetwork(nn.Module):
-    """Soft assignment of every node to the subgraph, a head on the subgraph, a critic on (subgraph, graph)."""
+    """Soft assignment of nodes to the subgraph, a head on the subgraph, a critic on (subgraph, graph)."""
 
     def __init__(self, spec: Spec, backbone: Backbone) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class AssignmentNetwork(nn.Module):
 
 
 def connectivity(share: Tensor, batch: Batch) -> Tensor:
-    """Mean over graphs of || norm(S^T A S) - I ||_F, S = [share, 1 - share] [N, 2], rows of S^T A S summing to 1.
+    """Mean over graphs of || norm(S^T A S) - I ||_F, S = [share, 1 - share] [N, 2], rows scaled to sum 1.
 
     The adjacency is symmetrised, so the end of a one-way edge counts as its start does. A graph without
     edges has nothing to connect and is left out.

@@ -27,19 +27,15 @@ class Edges:
     border: int | None = None  # first node of the second part, see PartNorm
 
     def __post_init__(self) -> None:
-        self._norm: tuple[Tensor, Tensor] | None = None
+        self._scale: Tensor | None = None
 
-    def symmetric_norm(self) -> tuple[Tensor, Tensor]:
-        """GCN's 1/sqrt(d_u d_v) of each edge (times its weight) [E, 1], and of the self-loops [N, 1]."""
-        if self._norm is None:
-            degree = self.index.new_zeros(self.nodes, dtype=torch.float).index_add_(
-                0, self.index[1], torch.ones(self.index.size(1), device=self.index.device)
-            )
-            scale = (degree + 1).rsqrt()
-            edge = scale[self.index[0]] * scale[self.index[1]]
-            edge = edge if self.weight is None else edge * self.weight
-            self._norm = edge.unsqueeze(1), (scale * scale).unsqueeze(1)
-        return self._norm
+    def scale(self) -> Tensor:
+        """GCN's 1/sqrt(degree + 1) of each node, [N, 1]: an edge's norm is the product of its ends'."""
+        if self._scale is None:
+            degree = torch.zeros(self.nodes, device=self.index.device)
+            degree.index_add_(0, self.index[1], degree.new_ones(self.index.size(1)))
+            self._scale = (degree + 1).rsqrt().unsqueeze(1)
+        return self._scale
 
     def add(self, messages: Tensor) -> Tensor:
         """Sum the messages [E, d] at their targets, [N, d]."""
@@ -48,6 +44,10 @@ class Edges:
     def weigh(self, messages: Tensor) -> Tensor:
         """Messages times edge weights."""
         return messages if self.weight is None else messages * self.weight.unsqueeze(1)
+
+    def gather(self, h: Tensor) -> Tensor:
+        """Each edge's source row, [E, d]."""
+        return h.index_select(0, self.index[0])
 
 
 class GCN(nn.Module):
@@ -60,12 +60,13 @@ class GCN(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        norm, loop = edges.symmetric_norm()
-        h = self.linear(x)
-        messages = h.index_select(0, edges.index[0])
+        # The norm is a product over an edge's two ends, so it is applied to nodes, of which there are fewer.
+        scale = edges.scale()
+        h = self.linear(x) * scale
+        messages = edges.gather(h)
         if self.edge is not None:
-            messages = messages + self.edge(edges.attr)
-        return edges.add(messages * norm) + h * loop + self.bias
+            messages = messages + self.edge(edges.attr) * edges.gather(scale)
+        return (edges.add(edges.weigh(messages)) + h) * scale + self.bias
 
 
 class OGBGCN(nn.Module):
@@ -78,12 +79,13 @@ class OGBGCN(nn.Module):
         self.root = nn.Parameter(torch.randn(outputs))
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        norm, loop = edges.symmetric_norm()
+        scale = edges.scale()
         h = self.linear(x)
-        messages = h.index_select(0, edges.index[0])
-        if self.edge is not None:
-            messages = messages + self.edge(edges.attr)
-        return edges.add(messages.relu() * norm) + (h + self.root).relu() * loop
+        if self.edge is None:  # the ReLU and the norm of a message depend on its source alone
+            messages = edges.gather(h.relu() * scale)
+        else:
+            messages = (edges.gather(h) + self.edge(edges.attr)).relu() * edges.gather(scale)
+        return (edges.add(edges.weigh(messages)) + (h + self.root).relu() * scale) * scale
 
 
 class GIN(nn.Module):
@@ -101,7 +103,7 @@ class GIN(nn.Module):
         )
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        messages = x.index_select(0, edges.index[0])
+        messages = edges.gather(x)
         if self.edge is not None:
             messages = (messages + self.edge(edges.attr)).relu()
         h = (1 + self.eps) * x + edges.add(edges.weigh(messages))

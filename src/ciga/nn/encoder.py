@@ -28,7 +28,9 @@ class Backbone:
     width: int = tunable(32, [32, 64, 128], low=1, help="hidden dimension")
     dropout: float = tunable(0.0, [0.0, 0.1, 0.3, 0.5], low=0.0, high=0.95, help="after every layer")
     readout: str = tunable("mean", choices=("mean", "sum", "max", "attention"), help="nodes to graph")
-    jk: str = tunable("last", choices=("last", "sum", "cat", "max"), help="jumping knowledge: which layers count")
+    jk: str = tunable(
+        "last", choices=("last", "sum", "cat", "max"), help="jumping knowledge: which layers count"
+    )
     virtual_node: bool = tunable(False, help="a node joined to all others of its graph")
     edge_features: bool = tunable(True, help="use edge features where the data has them")
 
@@ -61,7 +63,9 @@ class Spec:
 class Encoder(nn.Module):
     """(batch, edge_weight [E]) -> node embeddings [N, dim]."""
 
-    def __init__(self, inputs: int, edge_inputs: int, backbone: Backbone, degrees: tuple[int, ...] = (), parts: int = 1) -> None:
+    def __init__(
+        self, inputs: int, edge_inputs: int, backbone: Backbone, degrees: tuple[int, ...] = (), parts: int = 1
+    ) -> None:
         super().__init__()
         width, layers = backbone.width, backbone.layers
         self.edge_inputs = edge_inputs if backbone.edge_features else 0

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ciga.errors import CigaError
 from ciga.nn.conv import Edges
 from ciga.nn.norm import PartNorm
-from ciga.topology import Adjacency
+from ciga.topology import Adjacency, number_rows
 
 #: Paths of three nodes in one graph (a star of 200 leaves has them). Memory grows with their number.
 LIMIT = 20_000
@@ -55,12 +55,8 @@ class SetLevels(nn.Module):
     def __init__(self, width: int, parts: int = 1) -> None:
         super().__init__()
         self.enter = nn.ModuleList(nn.Linear(width + 1, width) for _ in (2, 3))
-        self.convs = nn.ModuleList(
-            nn.ModuleList(GraphConv(width, width, 0) for _ in range(SET_LAYERS)) for _ in (2, 3)
-        )
-        self.norms = nn.ModuleList(
-            nn.ModuleList(PartNorm(width, parts) for _ in range(SET_LAYERS)) for _ in (2, 3)
-        )
+        self.convs = nn.ModuleList(GraphConv(width, width, 0) for _ in range(2 * SET_LAYERS))
+        self.norms = nn.ModuleList(PartNorm(width, parts) for _ in range(2 * SET_LAYERS))
         self.join = nn.Linear(3 * width, width)
 
     def forward(self, h: Tensor, edges: Edges, graph: Tensor) -> Tensor:
@@ -70,8 +66,9 @@ class SetLevels(nn.Module):
             f = self.enter[i](torch.cat([inner.sum(1), sets.closed], 1)).relu()
             border = None if edges.border is None else int((sets.members[:, 0] < edges.border).sum())
             links = Edges(sets.next_to, None, None, f.size(0), border)
-            for conv, norm in zip(self.convs[i], self.norms[i], strict=True):
-                f = norm(conv(f if sets.weight is None else f * sets.weight, links), border).relu()
+            for layer in range(i * SET_LAYERS, (i + 1) * SET_LAYERS):
+                f = f if sets.weight is None else f * sets.weight
+                f = self.norms[layer](self.convs[layer](f, links), border).relu()
             f = f if sets.weight is None else f * sets.weight
             found.append(_onto_nodes(f, sets.members, h.size(0)))
             below = f
@@ -88,7 +85,7 @@ def _onto_nodes(f: Tensor, members: Tensor, nodes: int) -> Tensor:
 
 
 def connected_sets(edges: Edges, graph: Tensor) -> tuple[Sets, Sets]:
-    """The connected 2-sets (edges) and 3-sets (paths and triangles) of a batch; `graph` [N] owns the nodes."""
+    """Connected 2-sets (edges) and 3-sets (paths and triangles) of a batch; `graph` [N] owns the nodes."""
     adjacency = Adjacency.of(edges.index, edges.nodes)
     _refuse_large(adjacency, graph)
     up = adjacency.source < adjacency.target
@@ -111,7 +108,7 @@ def _triples(pairs: Tensor, adjacency: Adjacency, number: Tensor) -> tuple[Tenso
     cell, third = adjacency.neighbours(pairs.flatten())
     grown = torch.cat([pairs[cell // 2], third.unsqueeze(1)], 1)
     grown = grown[(grown[:, 2] != grown[:, 0]) & (grown[:, 2] != grown[:, 1])].sort(1).values
-    triples = grown[_distinct(grown, adjacency.nodes)[1]]
+    triples = grown[number_rows(grown, adjacency.nodes)[1]]
     a, b, c = triples.T
     places = torch.stack([adjacency.place(u, v) for u, v in ((a, b), (a, c), (b, c))], 1)
     inside = torch.where(places >= 0, number[places.clamp(min=0)], -1)
@@ -126,24 +123,12 @@ def _neighbours(sets: Tensor, adjacency: Adjacency) -> Tensor:
     outside = (sets[row] != w.unsqueeze(1)).all(1)
     row, column, w = row[outside], column[outside], w[outside]
     swapped = sets[row].scatter(1, column.unsqueeze(1), w.unsqueeze(1)).sort(1).values
-    ids, _ = _distinct(torch.cat([sets, swapped]), adjacency.nodes)
+    ids, _ = number_rows(torch.cat([sets, swapped]), adjacency.nodes)
     # `sets` are distinct, so each id belongs to one set, or to none of them.
     owner = ids.new_full((int(ids.max()) + 1 if ids.numel() else 0,), -1)
     owner[ids[: sets.size(0)]] = torch.arange(sets.size(0), device=sets.device)
     there = owner[ids[sets.size(0) :]]
     return torch.stack([there, row])[:, there >= 0]
-
-
-def _distinct(rows: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
-    """Number the distinct rows [M, k] in ascending order: (number of each row, first row of each number)."""
-    ids = rows[:, 0]
-    for column in rows.T[1:]:  # k - 1 columns; a pair of 32-bit numbers fits one key, three do not
-        ids = (ids * nodes + column).unique(return_inverse=True)[1]
-    order = ids.sort(stable=True).indices
-    ordered = ids[order]
-    first = torch.ones_like(ordered, dtype=torch.bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ids, order[first]
 
 
 def _refuse_large(adjacency: Adjacency, graph: Tensor) -> None:
@@ -153,7 +138,8 @@ def _refuse_large(adjacency: Adjacency, graph: Tensor) -> None:
     paths = torch.bincount(graph, weights=(degree * (degree - 1) // 2).double())
     if float(paths.max()) > LIMIT:
         worst = int(paths.argmax())
+        size = int((graph == worst).sum())
         raise CigaError(
-            f"conv=k123 takes graphs of at most {LIMIT:,} paths of three nodes, and one of {int((graph == worst).sum()):,} "
+            f"conv=k123 takes graphs of at most {LIMIT:,} paths of three nodes, and one of {size:,} "
             f"nodes has {int(paths[worst]):,}: use another conv, or leave the largest graphs out."
         )

@@ -134,7 +134,11 @@ class InvariantNetwork(nn.Module):
             present = torch.zeros(nodes, dtype=torch.bool, device=kept.device)
             present[batch.edge_index[:, ~kept].flatten()] = True
             rows = torch.cat([rows, present.nonzero().flatten() + nodes])
-            attr, edge_batch, pair = batch.edge_attr, batch.edge_batch + torch.where(kept, 0, graphs), batch.pair
+            attr, edge_batch, pair = (
+                batch.edge_attr,
+                batch.edge_batch + torch.where(kept, 0, graphs),
+                batch.pair,
+            )
         else:
             chosen = kept.nonzero().flatten()
             ends, logit = batch.edge_index[:, chosen], logit[chosen]

@@ -28,6 +28,8 @@ def _norm(norm: nn.Module, h: Tensor) -> Tensor:
     # A single row has no variance to normalise with: use the running statistics instead of failing.
     if norm.training and h.size(0) < 2:
         assert isinstance(norm, nn.BatchNorm1d)
-        return nn.functional.batch_norm(h, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
+        return nn.functional.batch_norm(
+            h, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+        )
     out: Tensor = norm(h)
     return out

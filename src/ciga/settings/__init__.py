@@ -51,15 +51,17 @@ def resolve(
     preset: str = "published",
 ) -> Settings:
     """The settings of `method` on `dataset`; `values` override the preset. Unknown keys are refused."""
-    kinds = (methods[method], Backbone, Training)
+    kinds: tuple[type[Any], ...] = (methods[method], Backbone, Training)
     known = {key: kind for kind in kinds for key in options.fields_of(kind)}
     merged = {**_from_preset(preset, method, dataset, data or {}, known), **(values or {})}
     for key in merged:
         if key not in known:
             raise unknown(f"setting of {method}", key, known)
     parts = [{k: v for k, v in merged.items() if known[k] is kind} for kind in kinds]
-    built = [options.build(kind, part, "setting") for kind, part in zip(kinds, parts, strict=True)]
-    return Settings(*built)
+    chosen, backbone, training = (
+        options.build(kind, part, "setting") for kind, part in zip(kinds, parts, strict=True)
+    )
+    return Settings(chosen, backbone, training)
 
 
 def presets() -> list[str]:

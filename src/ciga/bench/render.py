@@ -1,0 +1,263 @@
+"""Tables as Markdown, LaTeX, HTML and CSV."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ciga.bench.paper import Column, Row
+from ciga.bench.stats import Comparison
+from ciga.bench.tables import DEFAULT, Result
+from ciga.errors import UsageError
+
+FORMATS = ("md", "latex", "html", "csv")
+HEADER = ("table", "dataset", "method", "selection", "metric", "mean", "std", "seeds", "paper_mean", "paper_std")  # fmt: skip
+MISSING = "–"
+
+
+@dataclass
+class Text:
+    """A cell to be shown."""
+
+    words: str
+    bold: bool = False
+    seeds: int | None = None
+
+
+@dataclass
+class Sheet:
+    """A table to be shown: lines of cells; `quiet` lines are the paper's numbers."""
+
+    header: list[str]
+    lines: list[list[Text]] = field(default_factory=list)
+    quiet: set[int] = field(default_factory=set)
+    rules: set[int] = field(default_factory=set)  # a rule above these lines
+
+
+def render(result: Result, form: str) -> str:
+    """The whole table, its notes and its tests, in one of `FORMATS`."""
+    if form not in FORMATS:
+        raise UsageError(f"There is no format '{form}': use {', '.join(FORMATS)}.")
+    if form == "csv":
+        return to_csv(result)
+    title = f"{result.table.title} ({result.table.source})"
+    sheets = [(title, to_sheet(result), result.notes)]
+    for rule in result.selections:
+        found = result.comparisons(rule)
+        if found:
+            name = "" if rule == DEFAULT else f", selected by {rule}"
+            sheets.append((f"Paired comparisons{name}", _tests(result, found), _TEST_NOTES))
+    return show(sheets, form)
+
+
+def show(sheets: Sequence[tuple[str, Sheet, Sequence[str]]], form: str) -> str:
+    """Several titled tables with notes below each."""
+    draw = {"md": _markdown, "latex": _latex, "html": _html}[form]
+    return "\n".join(draw(title, sheet, notes) for title, sheet, notes in sheets)
+
+
+def to_sheet(result: Result) -> Sheet:
+    """Methods down, datasets across, our numbers over the paper's."""
+    several = len(result.selections) > 1
+    table = result.table
+    header = ["method", *(["selected by"] if several else []), *[c.label for c in result.columns]]
+    header += ["Avg"] if table.average else []
+    header += ["Rank"] if table.ranks or table.average else []
+    sheet = Sheet(header)
+    group = None
+    for row in result.rows:
+        if group is not None and row.group != group:
+            sheet.rules.add(len(sheet.lines))
+        group = row.group
+        for place, rule in enumerate(result.selections):
+            name = Text(row.label if place == 0 else "")
+            line = [name, *([Text(rule)] if several else [])]
+            line += [_cell(result, row, c, rule) for c in result.columns]
+            sheet.lines.append(line + _means(result, row, rule))
+        printed = _printed(result, row)
+        if printed is not None:
+            sheet.quiet.add(len(sheet.lines))
+            sheet.lines.append([Text("paper"), *([Text("")] if several else []), *printed])
+    return sheet
+
+
+def _digits(column: Column) -> int:
+    return 3 if column.scale == 1 else 2
+
+
+def _cell(result: Result, row: Row, column: Column, rule: str) -> Text:
+    entry = result.entry(row, column, rule)
+    if entry is None:
+        return Text("")
+    if entry.mean is None:
+        return Text("failed" if entry.failed else MISSING)
+    digits = _digits(column)
+    std = "" if entry.std is None else f" ({entry.std:.{digits}f})"
+    bold = result.best(column, rule) == row.key
+    return Text(f"{entry.mean:.{digits}f}{std}", bold, len(entry.values))
+
+
+def _means(result: Result, row: Row, rule: str) -> list[Text]:
+    out = []
+    if result.table.average:
+        digits = _digits(result.columns[0])
+        value = result.average(row, rule)
+        all_of = {r.key: a for r in result.rows if (a := result.average(r, rule)) is not None}
+        best = max((a for k, a in all_of.items() if k in _ranked(result)), default=None)
+        words = MISSING if value is None else f"{value:.{digits}f}"
+        out.append(Text(words, value is not None and value == best and row.group != "oracle"))
+    if result.table.ranks or result.table.average:
+        rank = result.average_rank(row, rule) if row.group != "oracle" else None
+        out.append(Text("" if row.group == "oracle" else MISSING if rank is None else f"{rank:.2f}"))
+    return out
+
+
+def _ranked(result: Result) -> set[str]:
+    return {r.key for r in result.rows if r.group != "oracle"}
+
+
+def _printed(result: Result, row: Row) -> list[Text] | None:
+    """The paper's line under ours; None if the paper has none for what is shown."""
+    table, cells, some = result.table, [], False
+    for column in result.columns:
+        entry = result.entry(row, column, result.selections[0])
+        printed = None if entry is None else entry.paper
+        some |= printed is not None
+        if printed is None:
+            cells.append(Text(""))
+        else:
+            digits = 2 if printed[1] is not None or column.scale != 1 else 3
+            std = "" if printed[1] is None else f" ({printed[1]:.2f})"
+            cells.append(Text(f"{printed[0]:.{digits}f}{std}"))
+    if not some:
+        return None
+    whole = [c for c in table.columns if not c.extra] == [c for c in result.columns if not c.extra]
+    average = table.printed_average.get(row.key) if whole else None
+    rank = table.printed_rank.get(row.key) if whole else None
+    if table.average:
+        cells.append(Text("" if average is None else f"{average:.2f}"))
+    if table.ranks or table.average:
+        cells.append(Text("" if rank is None else f"{rank:.2f}"))
+    return cells
+
+
+_TEST_NOTES = (
+    "Difference: mean over datasets of the mean over seeds, with its 95 % bootstrap interval (seeds drawn "
+    "anew within datasets).",
+    "p: Wilcoxon's signed-rank test over (dataset, seed) pairs, and over datasets; two-sided, corrected by "
+    "Holm over the methods compared with the same one.",
+)
+
+
+def _tests(result: Result, found: Sequence[Comparison]) -> Sheet:
+    labels = {r.key: r.label for r in result.rows}
+    digits = _digits(result.columns[0])
+    sheet = Sheet(["method", "against", "difference", "95 % interval", "p (pairs)", "p (datasets)", "pairs"])
+    against = None
+    for c in found:
+        if against is not None and c.against != against:
+            sheet.rules.add(len(sheet.lines))
+        against = c.against
+        sheet.lines.append(
+            [
+                Text(labels[c.method]),
+                Text(labels[c.against]),
+                Text(f"{c.difference:+.{digits}f}", bold=c.p_pairs < 0.05),
+                Text(f"{c.low:+.{digits}f} to {c.high:+.{digits}f}"),
+                Text(f"{c.p_pairs:.3g}"),
+                Text(f"{c.p_datasets:.3g}"),
+                Text(f"{c.pairs} on {c.datasets}"),
+            ]
+        )
+    return sheet
+
+
+# ---------------------------------------------------------------- formats
+
+
+def _markdown(title: str, sheet: Sheet, notes: Sequence[str]) -> str:
+    def words(cell: Text, quiet: bool) -> str:
+        seeds = "" if cell.seeds is None else f" [{cell.seeds}]"
+        if not cell.words:
+            return ""
+        shown = f"**{cell.words}**" if cell.bold else f"*{cell.words}*" if quiet else cell.words
+        return shown + seeds
+
+    lines = [[words(c, i in sheet.quiet) for c in line] for i, line in enumerate(sheet.lines)]
+    widths = [max(len(line[j]) for line in [sheet.header, *lines]) for j in range(len(sheet.header))]
+
+    def row(cells: Sequence[str]) -> str:
+        padded = [c.ljust(w) if j == 0 else c.rjust(w) for j, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        return "| " + " | ".join(padded) + " |"
+
+    ruler = "|" + "|".join("-" * (w + 1) + ("-" if j == 0 else ":") for j, w in enumerate(widths)) + "|"
+    body = "\n".join(row(line) for line in lines)
+    below = "\n".join(f"- {note}" for note in notes)
+    return f"### {title}\n\n{row(sheet.header)}\n{ruler}\n{body}\n\n{below}\n"
+
+
+_LATEX = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "Γ": r"$\Gamma$", "–": "--", "±": r"$\pm$"}
+
+
+def _tex(words: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in words)
+
+
+def _latex(title: str, sheet: Sheet, notes: Sequence[str]) -> str:
+    def words(cell: Text, quiet: bool) -> str:
+        seeds = "" if cell.seeds is None else f"$_{{{cell.seeds}}}$"
+        shown = _tex(cell.words)
+        shown = rf"\textbf{{{shown}}}" if cell.bold else rf"\textit{{{shown}}}" if quiet and shown else shown
+        return shown + seeds
+
+    out = [r"\begin{table}[ht]", r"\centering\small", rf"\caption{{{_tex(title)}}}"]
+    out += [rf"\begin{{tabular}}{{l{'r' * (len(sheet.header) - 1)}}}", r"\toprule"]
+    out += [" & ".join(_tex(h) for h in sheet.header) + r" \\", r"\midrule"]
+    for i, line in enumerate(sheet.lines):
+        out += [r"\midrule"] if i in sheet.rules else []
+        out.append(" & ".join(words(c, i in sheet.quiet) for c in line) + r" \\")
+    out += [r"\bottomrule", r"\end{tabular}", r"\par\smallskip"]
+    out += [rf"{{\footnotesize {_tex(' '.join(notes))}}}", r"\end{table}", ""]
+    return "\n".join(out)
+
+
+def _html(title: str, sheet: Sheet, notes: Sequence[str]) -> str:
+    def words(cell: Text) -> str:
+        seeds = "" if cell.seeds is None else f"<sub>{cell.seeds}</sub>"
+        shown = html.escape(cell.words)
+        return (f"<b>{shown}</b>" if cell.bold else shown) + seeds
+
+    head = "".join(f"<th>{html.escape(h)}</th>" for h in sheet.header)
+    body = []
+    for i, line in enumerate(sheet.lines):
+        marks = [name for name, places in (("paper", sheet.quiet), ("rule", sheet.rules)) if i in places]
+        kind = f' class="{" ".join(marks)}"' if marks else ""
+        body.append(f"<tr{kind}>" + "".join(f"<td>{words(c)}</td>" for c in line) + "</tr>")
+    below = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    return (
+        f"<table>\n<caption>{html.escape(title)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n"
+        + "\n".join(body)
+        + f"\n</tbody>\n</table>\n<ul>{below}</ul>\n"
+    )
+
+
+def to_csv(result: Result) -> str:
+    """One line for each cell and selection rule; numbers in the table's units."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADER)
+    for row in result.rows:
+        for column in result.columns:
+            for rule in result.selections:
+                entry = result.entry(row, column, rule)
+                if entry is not None:
+                    paper = entry.paper or (None, None)
+                    numbers = [entry.mean, entry.std, len(entry.values), *paper]
+                    shown = ["" if n is None else n for n in numbers]
+                    writer.writerow(
+                        [result.table.name, column.key, row.key, entry.rule, column.metric, *shown]
+                    )
+    return out.getvalue()

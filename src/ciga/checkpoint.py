@@ -1,0 +1,66 @@
+"""A run in mid-flight on disk: weights, the optimisers' state, the history, and the best weights so far."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ciga.errors import CigaError
+from ciga.files import read_tensors, write_tensors
+
+
+class Progressed(Protocol):
+    """The part of `train.Fitted` that grows from epoch to epoch."""
+
+    history: list[dict[str, Any]]
+    states: dict[str, dict[str, Tensor]]
+    seconds: float
+
+
+def write_checkpoint(
+    file: Path,
+    fitted: Progressed,
+    network: nn.Module,
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    side: dict[str, Tensor],
+) -> None:
+    tensors = {f"network/{k}": v for k, v in network.state_dict().items()}
+    tensors |= {f"side/{k}": v for k, v in side.items()}
+    for selector, state in fitted.states.items():
+        tensors |= {f"best/{selector}/{k}": v for k, v in state.items()}
+    for i, optimizer in enumerate(optimizers):
+        for parameter, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"adam/{i}/{parameter}/{k}": v for k, v in state.items()}
+    write_tensors(file, tensors, {"history": json.dumps(fitted.history), "seconds": repr(fitted.seconds)})
+
+
+def read_checkpoint(
+    file: Path, fitted: Progressed, network: nn.Module, optimizers: tuple[torch.optim.Optimizer, ...]
+) -> dict[str, Tensor]:
+    """Put everything back as the checkpoint has it; returns what `prepare` had found."""
+    tensors, meta = read_tensors(file)
+    fitted.history = json.loads(meta["history"])
+    fitted.seconds = float(meta["seconds"])
+    groups: dict[str, dict[str, Tensor]] = {"network": {}, "side": {}, "best": {}, "adam": {}}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition("/")
+        groups[kind][rest] = tensor
+    for name, tensor in groups["best"].items():
+        selector, _, key = name.partition("/")
+        fitted.states.setdefault(selector, {})[key] = tensor
+    try:
+        network.load_state_dict(groups["network"])
+    except RuntimeError as error:
+        raise CigaError(f"{file} belongs to another network: delete its folder to start afresh.") from error
+    for i, optimizer in enumerate(optimizers):
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in groups["adam"].items():
+            which, parameter, key = name.split("/")
+            if int(which) == i:
+                state.setdefault(int(parameter), {})[key] = tensor
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    return groups["side"]

@@ -1,0 +1,389 @@
+"""`ciga bench`, `ciga table`, `ciga figure`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
+
+if TYPE_CHECKING:
+    from ciga.bench.grid import Records, Variation
+    from ciga.bench.paper import Row
+
+Name = Annotated[str, typer.Argument(help="A table or figure (see: ciga bench --list).")]
+Methods = Annotated[
+    list[str], typer.Option("--methods", help="Only these rows, comma-separated; also extra ones.")
+]
+Datasets = Annotated[
+    list[str], typer.Option("--datasets", help="Only these columns, comma-separated; also extra ones.")
+]
+Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, like 1-5 or 1,3,5; else the paper's.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="At most so many epochs (--set epochs=N).")]
+Preset = Annotated[str, typer.Option("--preset", help="Settings to start from: published, or none.")]
+Rows = Annotated[
+    list[str],
+    typer.Option("--row", help="A row of your own: 'LABEL=METHOD' or 'LABEL=METHOD:key=value,key=value'."),
+]
+Also = Annotated[
+    list[Path], typer.Option("--results", help="Folders with more records (*.jsonl), only read.")
+]
+ALSO = [Path("results")]
+
+
+def bench(
+    name: Annotated[str | None, typer.Argument(help="A table or figure (see --list).")] = None,
+    methods: Methods = [],  # noqa: B006 (typer copies it)
+    datasets: Datasets = [],  # noqa: B006
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    set_: Pairs = [],  # noqa: B006
+    data: DataPairs = [],  # noqa: B006
+    preset: Preset = "published",
+    row: Rows = [],  # noqa: B006
+    workers: Annotated[int | None, typer.Option(help="Processes, one thread each; else one a core.", min=1)] = None,
+    cluster: Annotated[str | None, typer.Option(help="Run on a Dask cluster: tcp://host:port.")] = None,
+    limit_hours: Annotated[float | None, typer.Option(help="Start no new run after so many hours.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List every table and figure.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report of the runs here.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    plugin: Plugins = [],  # noqa: B006
+    runs_dir: RunsDir = Path("runs"),
+    results: Also = ALSO,
+) -> None:
+    """Run what a table or figure of the paper still lacks; the same command again continues."""
+    from ciga.bench import paper
+    from ciga.bench.estimate import Estimate, hours
+    from ciga.bench.grid import jobs
+    from ciga.errors import UsageError
+
+    records = _records(runs_dir, results)
+    if list_:
+        _list(records)
+        return
+    if name is None:
+        raise UsageError("Name a table or figure (ciga bench --list shows them).")
+    variation = _variation(set_, data, epochs, preset, plugin)
+    shown = paper.exhibit(name)
+    wanted = parse_seeds(seeds)
+    if isinstance(shown, paper.Statistics):
+        _prepare(shown, variation, datasets)
+        return
+    cells = shown.cells(_names(methods), _names(datasets))
+    cells += _own_cells(shown, _own_rows(row), _names(datasets))
+    todo = jobs(variation.apply(cells), variation, wanted)
+    missing = [j for j in todo if records.find(j.config) is None]
+    known_failures = 0 if retry else sum(records.failure(j.config) is not None for j in missing)
+    if dry_run:
+        from ciga.parallel import cores
+
+        at_once = workers or cores()
+        total = Estimate(records).total(missing)
+        for job in missing:
+            typer.echo(f"would run {job}")
+        failed = f", {known_failures} failed before (--retry tries them again)" if known_failures else ""
+        typer.echo(
+            f"{name}: {len(todo)} runs, {len(todo) - len(missing)} recorded, {len(missing)} missing{failed}; "
+            f"about {hours(total)} on one core, {hours(total / at_once)} on {at_once}."
+        )
+        return
+    _remember(runs_dir, name, variation, wanted, row)
+    code = _run(name, todo, records, workers, cluster, limit_hours, retry, device)
+    if report is not None:
+        from ciga.explain.report import report_bench
+
+        report_bench([r for j in todo if (r := records.find(j.config)) is not None], report)
+        typer.echo(f"report: {report}", err=True)
+    raise typer.Exit(code)
+
+
+def table(
+    name: Name,
+    format_: Annotated[str, typer.Option("--format", help="md, latex, html or csv.")] = "md",
+    select: Annotated[
+        str, typer.Option(help="Selection rule: id-val, ood-val, oracle, last, or all; else each dataset's own.")
+    ] = "default",
+    metric: Annotated[str | None, typer.Option(help="Another metric, such as edge_auroc or worst_class.")] = None,
+    methods: Methods = [],  # noqa: B006
+    datasets: Datasets = [],  # noqa: B006
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    set_: Pairs = [],  # noqa: B006
+    data: DataPairs = [],  # noqa: B006
+    preset: Preset = "published",
+    row: Rows = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(help="Write here instead of printing.")] = None,
+    runs_dir: RunsDir = Path("runs"),
+    results: Also = ALSO,
+) -> None:
+    """Show a table of the paper: our numbers over the paper's, with ranks and paired tests.
+
+    Without options that say which runs are meant, those of the last `ciga bench` of this table are.
+    """
+    from ciga.bench import paper
+    from ciga.bench.render import render
+    from ciga.bench.tables import fill
+    from ciga.errors import UsageError
+
+    shown = paper.exhibit(name)
+    records = _records(runs_dir, results)
+    variation = _variation(set_, data, epochs, preset, plugin)
+    wanted = parse_seeds(seeds)
+    if not (set_ or data or epochs or preset != "published" or plugin):
+        variation, more, row = _recall(runs_dir, name, row)
+        if not wanted and more and not isinstance(shown, paper.Figure | paper.Statistics):
+            wanted = sorted({*shown.seeds, *more})
+    if isinstance(shown, paper.Statistics):
+        from ciga.bench.datasets import statistics_table
+
+        text = statistics_table(shown, format_, _names(datasets), variation)
+    elif isinstance(shown, paper.Table):
+        result = fill(
+            shown,
+            records,
+            variation,
+            select=select,
+            methods=_names(methods),
+            datasets=_names(datasets),
+            seeds=wanted,
+            metric=metric,
+            added=_own_rows(row),
+        )
+        text = render(result, format_)
+    else:
+        raise UsageError(f"{name} is a figure: draw it with  ciga figure {name} --out DIR.")
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        from ciga.files import atomic
+
+        with atomic(out) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        typer.echo(f"written: {out}", err=True)
+
+
+def figure(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="Folder for the SVG and PNG files.")] = Path("figures"),
+    select: Annotated[str, typer.Option(help="Selection rule; else each dataset's own.")] = "default",
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    set_: Pairs = [],  # noqa: B006
+    data: DataPairs = [],  # noqa: B006
+    preset: Preset = "published",
+    datasets: Datasets = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    runs_dir: RunsDir = Path("runs"),
+    results: Also = ALSO,
+) -> None:
+    """Draw a figure of the paper from the records (ciga bench NAME makes them)."""
+    from ciga.bench import paper
+    from ciga.bench.figures import draw
+
+    variation = _variation(set_, data, epochs, preset, plugin)
+    if not (set_ or data or epochs or preset != "published" or plugin):
+        variation, more, _ = _recall(runs_dir, name, [])
+        seeds = seeds or (",".join(map(str, more)) if more else None)
+    shown = paper.exhibit(name)
+    records = _records(runs_dir, results)
+    for path in draw(shown, records, variation, out, select, parse_seeds(seeds), _names(datasets)):
+        typer.echo(str(path))
+
+
+# ---------------------------------------------------------------- what the options mean
+
+
+def parse_seeds(text: str | None) -> list[int]:
+    """`1-3,7` -> [1, 2, 3, 7]; None -> []."""
+    from ciga.errors import UsageError
+
+    out: list[int] = []
+    for part in (text or "").split(","):
+        if part.strip():
+            first, dash, last = part.strip().partition("-")
+            try:
+                numbers = range(int(first), int(last if dash else first) + 1)
+            except ValueError:
+                raise UsageError(f"--seeds takes numbers and ranges like 1-5 or 1,3,5, not '{text}'.") from None
+            if not numbers:
+                raise UsageError(f"--seeds {text}: {part} is an empty range.")
+            out += [n for n in numbers if n not in out]
+    return out
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+def _records(runs_dir: Path, results: Sequence[Path]) -> Records:
+    from ciga.bench.grid import Records
+
+    return Records([runs_dir, *(r for r in results if r != runs_dir)])
+
+
+def _variation(
+    set_: Sequence[str], data: Sequence[str], epochs: int | None, preset: str, plugins: Sequence[Path]
+) -> Variation:
+    from ciga import options
+    from ciga.bench.grid import Variation
+    from ciga.registry import load_plugin
+
+    for file in plugins:
+        load_plugin(file)
+    settings: dict[str, Any] = dict(options.parse_pairs(set_, "--set"))
+    if epochs is not None:
+        settings["epochs"] = epochs
+    found = tuple(str(p.resolve()) for p in plugins)
+    return Variation(options.parse_pairs(data, "--data"), settings, preset, found)
+
+
+def _own_rows(given: Sequence[str]) -> list[Row]:
+    """`LABEL=METHOD:key=value,…` as rows of a table."""
+    from ciga import options
+    from ciga.bench.paper import Row
+    from ciga.errors import UsageError
+
+    rows = []
+    for text in given:
+        label, sign, rest = text.partition("=")
+        method, _, pairs = rest.partition(":")
+        if not sign or not label.strip() or not method.strip():
+            raise UsageError(f"--row takes LABEL=METHOD:key=value,…, not '{text}'.")
+        settings = options.parse_pairs([p for p in pairs.split(",") if p.strip()], "--row")
+        key = label.strip().lower().replace(" ", "-")
+        rows.append(Row(key, label.strip(), method.strip(), settings, group="ours", extra=True))
+    return rows
+
+
+def _own_cells(shown: Any, rows: Sequence[Row], datasets: Sequence[str]) -> list[Any]:
+    from ciga.bench.paper import Table
+    from ciga.errors import UsageError
+
+    if not rows:
+        return []
+    if not isinstance(shown, Table):
+        raise UsageError(f"{shown.name} has no rows: --row is for tables.")
+    columns = shown.select((), datasets)[1]
+    return [cell for c in columns for r in rows if (cell := shown.cell(r, c)) is not None]
+
+
+def _remember(runs_dir: Path, name: str, variation: Variation, seeds: Sequence[int], rows: Sequence[str]) -> None:
+    """So that `ciga table NAME` shows what `ciga bench NAME` ran."""
+    from ciga.files import write_json
+
+    said = {
+        "data": dict(variation.data),
+        "settings": dict(variation.settings),
+        "preset": variation.preset,
+        "plugins": list(variation.plugins),
+        "seeds": list(seeds),
+        "rows": list(rows),
+    }
+    write_json(runs_dir / "bench" / f"{name}.json", said)
+
+
+def _recall(runs_dir: Path, name: str, rows: Sequence[str]) -> tuple[Variation, list[int], list[str]]:
+    from ciga.bench.grid import Variation
+    from ciga.registry import load_plugin
+
+    file = runs_dir / "bench" / f"{name}.json"
+    if not file.is_file():
+        return Variation(), [], list(rows)
+    said = json.loads(file.read_text())
+    for plugin in said["plugins"]:
+        load_plugin(plugin)
+    variation = Variation(said["data"], said["settings"], said["preset"], tuple(said["plugins"]))
+    return variation, said["seeds"], list(rows) or said["rows"]
+
+
+# ---------------------------------------------------------------- what bench does
+
+
+def _run(
+    name: str,
+    todo: Sequence[Any],
+    records: Records,
+    workers: int | None,
+    cluster: str | None,
+    limit_hours: float | None,
+    retry: bool,
+    device: str,
+) -> int:
+    from ciga.bench.executors import Executor, Processes
+    from ciga.bench.schedule import Bench
+    from ciga.cli.progress import bench_bar
+    from ciga.parallel import cores
+
+    executor: Executor
+    if cluster is not None:
+        from ciga.bench.cluster import Cluster
+
+        executor = Cluster(cluster)
+    else:
+        executor = Processes(workers or cores(), records.runs[0].root / "bench" / "logs")
+    with bench_bar(name) as watch:
+        loop = Bench(
+            todo, records, executor, device=device, retry=retry, limit_hours=limit_hours, watch=watch
+        )
+        state = loop.run()
+    typer.echo(
+        f"{name}: {state.total} runs, {state.recorded} recorded before, {state.done} done now, "
+        f"{len(state.failed)} failed, {state.not_started} not started.",
+        err=True,
+    )
+    for run, error in state.failed.items():
+        typer.echo(f"failed: {loop.jobs[run]}: {error}", err=True)
+    return 1 if state.failed else 0
+
+
+def _prepare(shown: Any, variation: Variation, datasets: Sequence[str]) -> None:
+    """The statistics need no run, only the data."""
+    from ciga.bench.datasets import build
+    from ciga.cli.progress import epoch_bar
+    from ciga.errors import CigaError
+
+    for column in shown.columns:
+        if not datasets or column.dataset in _names(datasets):
+            with epoch_bar(column.dataset) as bar:
+                try:
+                    build(column, variation, bar.data)
+                    typer.echo(f"{column.dataset} is ready", err=True)
+                except CigaError as error:
+                    typer.echo(f"{column.dataset}: {error}", err=True)
+
+
+def _list(records: Records) -> None:
+    from rich.console import Console
+    from rich.table import Table as View
+
+    from ciga.bench import paper
+    from ciga.bench.estimate import Estimate
+    from ciga.bench.grid import Variation, jobs
+
+    estimate = Estimate(records)
+    view = View("name", "what", "in the paper", "cells", "runs", "recorded", "core-hours")
+    view.columns[0].no_wrap = True
+    for number in range(3, 7):
+        view.columns[number].justify = "right"
+    for name, shown in paper.exhibits().items():
+        if isinstance(shown, paper.Statistics):
+            view.add_row(name, shown.title, shown.source, str(len(shown.columns)), "none", "", "0")
+            continue
+        cells = shown.cells()
+        todo = jobs(cells, Variation())
+        done = sum(records.find(j.config) is not None for j in todo)
+        total = estimate.total(todo) / 3600
+        distinct = len({json.dumps(vars(c), sort_keys=True) for c in cells})
+        view.add_row(name, shown.title, shown.source, str(distinct), str(len(todo)), str(done), f"{total:.1f}")
+    Console().print(view)
+    known = sum(len(times) for times in estimate.exact.values())
+    source = f"from {known} records here" if known else "a rough guess: there is no record here yet"
+    Console().print(f"Core-hours for all runs of each, {source}. Runs that two of them share are done once.")

@@ -1,0 +1,37 @@
+"""A network's scores on a store."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ciga import metrics
+from ciga.data.store import GraphStore
+from ciga.methods.method import Method
+
+
+@torch.inference_mode()
+def evaluate(
+    method: Method, network: nn.Module, store: GraphStore, batch_size: int = 256
+) -> dict[str, float]:
+    """Every metric of a network on a store, explanations included where the truth is known."""
+    network.eval()
+    device = next((p.device for p in network.parameters()), torch.device("cpu"))
+    logits, labels, scores, truths, groups = [], [], [], [], []
+    seen = 0
+    for batch in store.batches(batch_size, chunk=4):
+        batch = batch.to(device)
+        out, edges = method.infer(network, batch)
+        logits.append(out)
+        labels.append(batch.y)
+        if edges is not None and batch.edge_truth is not None:
+            scores.append(edges[0])
+            truth = torch.zeros(batch.num_pairs, dtype=torch.bool, device=device)
+            truth[batch.pair[batch.edge_truth]] = True
+            truths.append(truth)
+            groups.append(batch.pair_batch + seen)
+        seen += batch.num_graphs
+    found = metrics.classification(torch.cat(logits), torch.cat(labels))
+    if scores:
+        found |= metrics.explanation(torch.cat(scores), torch.cat(truths), torch.cat(groups), seen)
+    return found

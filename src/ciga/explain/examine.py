@@ -1,0 +1,203 @@
+"""All that the report shows of a model on a set of graphs: predictions, pictures, fragments, fidelity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ciga import metrics
+from ciga.data.catalog import Progress, silent
+from ciga.data.store import GraphStore
+from ciga.explain.explanation import Explanation, explanations_of
+from ciga.explain.fidelity import Fidelity, fidelity
+from ciga.explain.fragments import enriched, graph_fragments, molecule_fragments
+from ciga.explain.molecules import draw_molecule
+from ciga.explain.svg import draw_graph
+from ciga.model import Model
+from ciga.parallel import parallel_map
+from ciga.summary import plots
+
+#: Graphs drawn in the gallery, and graphs on which fidelity is measured, at most.
+GALLERY, MEASURED = 150, 2000
+
+
+@dataclass
+class Examined:
+    """A model's view of a set of graphs, as plain values."""
+
+    graphs: int
+    cards: list[dict[str, Any]]
+    fragments: list[dict[str, Any]] = field(default_factory=list)
+    fidelity: dict[str, Any] = field(default_factory=dict)
+    quality: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    pictures: dict[str, Any] = field(default_factory=dict)
+    flagged: float | None = None
+    stability: float | None = None
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def examine(
+    model: Model,
+    store: GraphStore,
+    *,
+    names: Sequence[str] | None = None,
+    gallery: int = GALLERY,
+    seed: int = 0,
+    progress: Progress = silent,
+    workers: int | None = None,
+) -> Examined:
+    """Look at every graph of a store. `names` are shown with the pictures; labels of -1 are unknown."""
+    model.check(store)
+    extracts = model.rule.extracts
+    explanations: list[Explanation] = []
+    spreads, ratios, reasons, faithful, stable = [], [], [], [], []
+    generator = torch.Generator().manual_seed(seed)
+    for batch in store.batches(256, chunk=4):
+        progress(len(explanations), store.num_graphs, "explaining")
+        seen = model.look(batch)
+        spreads.append(seen.spread)
+        explanations += explanations_of(batch, seen)
+        if model.gauge is not None:
+            shift = model.gauge.measure(batch, seen.embedded)
+            ratios.append(shift.ratio)
+            reasons += shift.reasons()
+        if seen.kept is not None and seen.member_kept is not None:
+            stable.append(_agreement(seen.member_kept, batch.pair_batch, batch.num_graphs))
+            if len(explanations) - batch.num_graphs < MEASURED:
+                faithful.append(fidelity(model, batch, seen.kept, generator))
+    probability = torch.stack([e.probability for e in explanations])
+    rows = {
+        "probability": probability,
+        "spread": torch.cat(spreads),
+        "shift": torch.cat(ratios).max(1).values if ratios else torch.full((store.num_graphs,), math.nan),
+    }
+    out = Examined(store.num_graphs, [])
+    smiles = store.columns.get("smiles")
+    smiles = [str(s) for s in smiles] if isinstance(smiles, list) else None
+    _score(out, model, store, probability)
+    if ratios:
+        out.flagged = float((rows["shift"] > 1).double().mean())
+    if extracts:
+        found = molecule_fragments(smiles, explanations) if smiles else graph_fragments(explanations)
+        out.fragments = enriched(found, probability.argmax(1), len(model.classes))
+        out.fidelity = Fidelity.joined(faithful).summary()
+        if len(model.members) > 1:
+            agree = torch.cat(stable)
+            out.stability = float(agree[agree.isfinite()].mean()) if bool(agree.isfinite().any()) else None
+        if store.num_graphs > out.fidelity["graphs"]:
+            out.notes.append(f"Fidelity was measured on the first {out.fidelity['graphs']:,} graphs.")
+    chosen = _choose(rows, store.y, gallery, seed)
+    if len(chosen) < store.num_graphs:
+        out.notes.append(
+            f"The gallery shows {len(chosen):,} of {store.num_graphs:,} graphs: some that were predicted wrongly, "
+            "some that were flagged, and others drawn at random."
+        )
+    draw = partial(_picture, extracts=extracts)
+    jobs = [(explanations[i], smiles[i] if smiles else None) for i in chosen]
+    pictures = parallel_map(draw, jobs, progress, "drawing", workers if len(jobs) > 64 else 1, chunk=16)
+    for i, picture in zip(chosen, pictures, strict=True):
+        name = names[i] if names else smiles[i] if smiles else f"graph {i + 1}"
+        why = reasons[i] if reasons else ""
+        out.cards.append(_card(model, explanations[i], rows, i, name, why, picture))
+    return out
+
+
+def _score(out: Examined, model: Model, store: GraphStore, probability: Tensor) -> None:
+    """Scores of the labelled graphs, and of the edges where the truth is known."""
+    known = store.y >= 0
+    if bool(known.any()):
+        logits = probability[known].double().clamp(min=1e-12).log()
+        out.scores = metrics.classification(logits, store.y[known])
+        out.pictures = plots(probability[known], store.y[known])
+    if store.edge_truth is not None and model.rule.extracts:
+        scores, truths, groups, seen = [], [], [], 0
+        for batch in store.batches(256, chunk=4):
+            found = model.look(batch).score
+            assert found is not None
+            assert batch.edge_truth is not None
+            truth = torch.zeros(batch.num_pairs, dtype=torch.bool)
+            truth[batch.pair[batch.edge_truth].long()] = True
+            scores.append(found)
+            truths.append(truth)
+            groups.append(batch.pair_batch + seen)
+            seen += batch.num_graphs
+        out.quality = metrics.explanation(torch.cat(scores), torch.cat(truths), torch.cat(groups), seen)
+
+
+def _agreement(kept: Tensor, graph: Tensor, graphs: int) -> Tensor:
+    """Mean Jaccard index of the members' subgraphs over all pairs of members, [G]."""
+    members = len(kept)
+    every = []
+    for a in range(members):
+        for b in range(a + 1, members):
+            both = torch.zeros(graphs).index_add_(0, graph, (kept[a] & kept[b]).float())
+            either = torch.zeros(graphs).index_add_(0, graph, (kept[a] | kept[b]).float())
+            every.append(both / either)
+    return torch.stack(every).mean(0) if every else torch.full((graphs,), math.nan)
+
+
+def _choose(rows: dict[str, Tensor], y: Tensor, most: int, seed: int) -> list[int]:
+    """Which graphs to draw: a third of the places for wrong ones, a third for flagged ones, the rest by chance."""
+    total = len(y)
+    if total <= most:
+        return list(range(total))
+    order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
+    wrong = (rows["probability"].argmax(1) != y) & (y >= 0)
+    flagged = rows["shift"] > 1
+    picked: dict[int, None] = {}
+    for mask, places in (
+        (wrong, most // 3),
+        (flagged, most // 3),
+        (torch.ones(total, dtype=torch.bool), most),
+    ):
+        fresh = [i for i in order[mask[order]].tolist() if i not in picked]
+        picked |= dict.fromkeys(fresh[: min(places, most - len(picked))])
+    return sorted(picked)
+
+
+def _picture(job: tuple[Explanation, str | None], extracts: bool) -> tuple[str, list[float], list[bool]]:
+    explanation, smiles = job
+    drawn = draw_molecule(smiles, explanation) if smiles is not None else None
+    return drawn or draw_graph(explanation)
+
+
+def _card(
+    model: Model,
+    explanation: Explanation,
+    rows: dict[str, Tensor],
+    i: int,
+    name: str,
+    reasons: str,
+    picture: tuple[str, list[float], list[bool]],
+) -> dict[str, Any]:
+    svg, scores, kept = picture
+    label = explanation.label
+    spread, shift = float(rows["spread"][i]), float(rows["shift"][i])
+    correct = "unknown" if label is None else "right" if label == explanation.predicted else "wrong"
+    return {
+        "row": i + 1,
+        "name": name,
+        "svg": svg,
+        "scores": [round(s, 3) for s in scores] if model.rule.extracts else [],
+        "kept": [int(k) for k in kept],
+        "label": None if label is None else model.names[label],
+        "predicted": model.names[explanation.predicted],
+        "confidence": float(explanation.probability.max()),
+        "spread": None if math.isnan(spread) else spread,
+        "correct": correct,
+        "shift": None if math.isnan(shift) else shift,
+        "flagged": shift > 1,
+        "reasons": reasons,
+        "quality": explanation.quality() if model.rule.extracts else {},
+        "edges": len(kept),
+        "kept_edges": sum(kept),
+        "nodes": explanation.num_nodes,
+    }

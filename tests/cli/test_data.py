@@ -1,0 +1,156 @@
+"""`ciga datasets` and `ciga data …`, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ciga.cli import app
+from ciga.data.catalog import datasets, make
+from ciga.errors import CigaError, UsageError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))
+
+
+def ciga(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False, env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def ciga_json(*arguments: str) -> Any:
+    return json.loads(ciga(*arguments, "--json"))
+
+
+def write_graphs(path: Path, count: int = 40, bad: int = 0) -> Path:
+    lines = []
+    for i in range(count):
+        size = 4 + i // 2
+        edges = [[u, u + 1] for u in range(size - 1)]
+        lines.append({"x": [[float(u % 3)] for u in range(size)], "edges": edges, "y": i % 2, "env": i % 3})
+    lines += [{"num_nodes": 2, "edges": [[0, 5]], "y": 0}] * bad
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return path
+
+
+def test_the_list_has_every_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIGA_DATA", str(tmp_path / "nothing"))
+    rows = ciga_json("datasets")
+    assert list(rows) == list(datasets)
+    assert rows["nci1"]["metric"] == "mcc"
+    assert rows["nci1"]["sizes"] == {"train": 1942, "id_val": 215, "ood_test": 412}
+    assert rows["nci1"]["sizes_from"] == "paper"
+    assert rows["nci1"]["files_here"] is False
+    assert "TU/NCI1/raw/NCI1_A.txt" in rows["nci1"]["missing_files"]
+    assert rows["spmotif-struc"]["files_here"] is True
+    assert rows["spmotif-struc"]["sizes"]["ood_test"] == 3000
+    assert rows["drugood-ec50-assay"]["sizes"]["id_val"] == 1502
+    assert rows["csv"]["sizes"] is None
+    table = ciga("datasets")
+    assert "cmnist-sp" in table
+    assert str(tmp_path / "nothing") in table.replace("\n", "")
+
+
+def test_the_list_knows_the_sizes_of_what_was_prepared() -> None:
+    assert ciga_json("datasets")["ego"]["sizes"] is None
+    assert "ego is ready" in ciga("data", "prepare", "ego", "--data", "hops=1")
+    assert ciga_json("datasets")["ego"]["sizes"] is None, "other options, other data"
+    ready = ciga_json("data", "prepare", "ego")
+    row = ciga_json("datasets")["ego"]
+    assert row["sizes"] == ready["splits"]
+    assert row["sizes_from"] == "cache"
+
+
+def test_stats_of_ones_own_graphs(tmp_path: Path) -> None:
+    path = write_graphs(tmp_path / "g.jsonl")
+    found = ciga_json("data", "stats", "pyg", "--data", f"path={path}")
+    assert set(found["splits"]["train"]) == {"graphs", "nodes_mean", "edges_mean", "class_counts"}
+    assert sum(part["graphs"] for part in found["splits"].values()) == found["all"]["graphs"] == 40
+    assert found["paper"] is None
+    assert found["environments"] == 3
+    assert "train" in ciga("data", "stats", "pyg", "--data", f"path={path}")
+
+
+@pytest.mark.data
+def test_stats_show_the_papers_figures_beside_ours() -> None:
+    if make("proteins").missing_files():
+        pytest.skip("the TU files are not in CIGA_DATA")
+    found = ciga_json("data", "stats", "proteins")
+    assert {part: stats["graphs"] for part, stats in found["splits"].items()} == found["paper"]["graphs"]
+    assert found["all"] == {"graphs": 1113, "nodes_mean": 39.06, "edges_mean": 145.63}
+    table = ciga("data", "stats", "proteins")
+    for figure in ("511", "145.63", "41.98", "41.97", "90.17"):
+        assert figure in table
+
+
+def test_check_of_a_file_of_graphs(tmp_path: Path) -> None:
+    path = write_graphs(tmp_path / "g.jsonl", bad=2)
+    report = ciga_json("data", "check", str(path), "--split", "random")
+    assert report["duplicates"]["exact"]["id_test in train"]["graphs"] > 0, "every size occurs twice"
+    assert [row["reason"] for row in report["rejected"]] == ["edge to a node that does not exist"] * 2
+    assert report["environments"]["environments"] == 3
+    text = ciga("data", "check", str(path))
+    assert "edge to a node that does not exist" in text
+    assert "2 rows were set aside" in text
+    with pytest.raises(CigaError, match="row 41"):
+        ciga("data", "check", str(path), "--strict")
+
+
+def test_check_of_a_table(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    path = tmp_path / "m.csv"
+    rows = [("C" * n + "O", n % 2, f"a{n % 2}") for n in range(1, 21)] + [("OCC", 1, "a1"), ("C(C", 0, "a0")]
+    path.write_text("mol,active,lab\n" + "".join(f"{s},{y},{e}\n" for s, y, e in rows))
+    report = ciga_json(
+        "data", "check", str(path), "--smiles", "mol", "--label", "active", "--env", "lab",
+        "--split", "random", "--data", "fractions=0.5,0.25,0.25",
+    )  # fmt: skip
+    assert sum(part["graphs"] for part in report["splits"].values()) == 21
+    assert [row["row"] for row in report["rejected"]] == [23]
+    assert len(report["environments"]["single_class"]) == 2
+    assert set(report["duplicates"]) == {"exact", "WL hash", "canonical SMILES"}
+
+
+def test_check_of_a_dataset() -> None:
+    report = ciga_json("data", "check", "ego")
+    assert report["name"] == "ego"
+    assert report["shifts"]["ood_test"]["nodes"]["mean"] > report["shifts"]["ood_test"]["nodes"]["train_mean"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("check", "nowhere.csv"), "no file"),
+        (("check", "nci11"), "Did you mean"),
+        (("check", "ego", "--label", "y"), "--label is for files"),
+        (("stats", "ego", "--data", "hop=1"), "Did you mean hops"),
+        (("stats", "ego", "--data", "hops"), "key=value"),
+        (("prepare", "speling"), "no dataset called"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        ciga("data", *arguments)
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "notes.docx").write_text("x")
+    with pytest.raises(UsageError, match="neither a table"):
+        ciga("data", "check", str(tmp_path / "notes.docx"))
+    graphs = write_graphs(tmp_path / "g.jsonl")
+    with pytest.raises(UsageError, match="--smiles is for tables"):
+        ciga("data", "check", str(graphs), "--smiles", "s")
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys, ciga.cli.data; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -1,0 +1,218 @@
+"""Subgraph densities against brute force, and the networks built on them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import networkx as nx
+import pytest
+import torch
+
+from ciga.data.store import Batch, GraphStore
+from ciga.densities import draw_sets, enumerate_sets, subgraphs
+from ciga.methods.method import Step, make
+from ciga.nn.encoder import Backbone, Spec
+from ciga.nn.gamma import SubgraphGIN
+from ciga.shapes import shapes
+from ciga.topology import Adjacency
+
+BACKBONE = Backbone(width=8, layers=2)
+
+
+def store_of(graphs: list[nx.Graph], features: int = 3, seed: int = 0) -> GraphStore:
+    from torch_geometric.data import Data
+
+    generator = torch.Generator().manual_seed(seed)
+    out = []
+    for label, graph in enumerate(graphs):
+        edges = torch.tensor([(u, v) for a, b in graph.edges for u, v in ((a, b), (b, a))]).view(-1, 2).T
+        x = torch.rand(graph.number_of_nodes(), features, generator=generator)
+        out.append(Data(x=x, edge_index=edges.long(), y=torch.tensor([label % 2])))
+    return GraphStore.from_pyg(out)
+
+
+def some_graphs() -> list[nx.Graph]:
+    return [
+        nx.gnp_random_graph(9, 0.35, seed=1),
+        nx.star_graph(6),
+        nx.wheel_graph(8),
+        nx.disjoint_union(nx.path_graph(2), nx.cycle_graph(6)),
+        nx.empty_graph(2),
+    ]
+
+
+def look(batch: Batch) -> tuple[Adjacency, Tensor, int]:
+    return Adjacency.of(batch.edge_index, batch.num_nodes), batch.batch, batch.num_graphs
+
+
+Tensor = torch.Tensor
+
+
+def brute_force(graph: nx.Graph, k: int) -> list[tuple[int, ...]]:
+    """Connected k-sets, and the components that are smaller."""
+    sets = [s for s in combinations(sorted(graph), k) if nx.is_connected(graph.subgraph(s))]
+    return sorted([tuple(sorted(c)) for c in nx.connected_components(graph) if len(c) < k] + sets)
+
+
+@pytest.mark.parametrize(("k", "count"), [(2, 2), (3, 4), (4, 10), (5, 31)])
+def test_shapes_are_the_connected_graphs(k: int, count: int) -> None:
+    tables = shapes(k)
+    assert tables.count == count  # 1 + 1 + 2 + 6 + 21
+    atlas = [g for g in nx.graph_atlas_g() if 0 < len(g) <= k and nx.is_connected(g)]
+    automorphisms = sorted(
+        sum(1 for _ in nx.isomorphism.GraphMatcher(g, g).isomorphisms_iter()) for g in atlas
+    )
+    assert sorted(tables.symmetries.tolist()) == automorphisms
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+def test_enumeration_equals_brute_force(k: int) -> None:
+    graphs = some_graphs()
+    batch = store_of(graphs).batch(slice(None))
+    whole = nx.disjoint_union_all(graphs)
+    adjacency, owner, count = look(batch)
+    sets, large = enumerate_sets(adjacency, owner, count, k, 10_000)
+    assert not large.any()
+    assert sorted(tuple(v for v in s if v >= 0) for s in sets.tolist()) == brute_force(whole, k)
+    found = subgraphs(adjacency, owner, count, shapes(k), 10_000, torch.zeros(1, k))
+    mass = torch.zeros(count).index_add(0, found.graph, found.density)
+    torch.testing.assert_close(mass, torch.ones(count))
+    for i, a in enumerate(found.nodes.tolist()):  # same shape if and only if isomorphic
+        for j in range(0, i, 7):
+            b = found.nodes[j].tolist()
+            one, two = (whole.subgraph([v for v in s if v >= 0]) for s in (a, b))
+            assert (found.shape[i] == found.shape[j]) == nx.is_isomorphic(one, two)
+
+
+def test_a_graph_over_the_limit_is_drawn_and_the_others_are_not() -> None:
+    batch = store_of([nx.path_graph(6), nx.star_graph(12)]).batch(slice(None))
+    adjacency, owner, count = look(batch)
+    _, large = enumerate_sets(adjacency, owner, count, 4, 50)
+    assert large.tolist() == [False, True]
+    found = subgraphs(adjacency, owner, count, shapes(4), 50, torch.rand(20, 4))
+    assert torch.bincount(found.graph).tolist() == [3, 20]
+
+
+def test_draws_are_connected_and_their_chances_exact() -> None:
+    graph = nx.disjoint_union(nx.lollipop_graph(4, 3), nx.path_graph(2))
+    batch = store_of([graph]).batch(slice(None))
+    adjacency, owner, _ = look(batch)
+    draws = torch.rand(60_000, 3, generator=torch.Generator().manual_seed(0))
+    sets, log_chance = draw_sets(adjacency, owner, torch.tensor([0]), 1, 3, draws)
+    seen: dict[tuple[int, ...], list[float]] = {}
+    for s, chance in zip(sets.tolist(), log_chance.exp().tolist(), strict=True):
+        members = tuple(v for v in s if v >= 0)
+        assert len(set(members)) == len(members)
+        assert nx.is_connected(graph.subgraph(members))
+        seen.setdefault(members, []).append(chance)
+    for chances in seen.values():
+        assert max(chances) - min(chances) < 1e-9
+        assert abs(len(chances) / 60_000 - chances[0]) < 5 * (chances[0] / 60_000) ** 0.5
+    assert abs(sum(chances[0] for chances in seen.values()) - 1) < 1e-9
+
+
+def test_sampled_densities_agree_with_exact_ones() -> None:
+    batch = store_of([nx.wheel_graph(12), nx.lollipop_graph(5, 6)]).batch(slice(None))
+    adjacency, owner, count = look(batch)
+    tables = shapes(4)
+    draws = torch.rand(2, 20_000, 4, generator=torch.Generator().manual_seed(1))
+    densities = []
+    for limit in (10_000, 1):
+        found = subgraphs(adjacency, owner, count, tables, limit, draws)
+        key = found.graph * tables.count + found.shape
+        densities.append(torch.zeros(count * tables.count).index_add(0, key, found.density))
+    assert float((densities[0] - densities[1]).abs().max()) < 0.015
+    assert float(densities[0].max()) < 0.9  # more than one shape is present
+
+
+@pytest.mark.parametrize("name", ["gamma-1hot", "gamma-gin", "gamma-rpgin"])
+def test_evaluation_ignores_node_order_and_neighbours_in_the_batch(name: str) -> None:
+    torch.manual_seed(0)
+    store = store_of(some_graphs())
+    network = make(name).network(Spec(3, 0, 2), BACKBONE).eval()
+    with torch.no_grad():
+        whole = network(store.batch(slice(None)))
+        alone = torch.cat([network(store.batch([i])) for i in range(len(store))])
+        torch.testing.assert_close(whole, alone)
+        graph = store.to_pyg()[2]
+        order = torch.randperm(graph.num_nodes)
+        place = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel()))
+        graph.x, graph.edge_index = graph.x[order], place[graph.edge_index]
+        torch.testing.assert_close(network(GraphStore.from_pyg([graph]).batch([0])), whole[2:3])
+
+
+def test_evaluation_of_a_drawn_graph_is_the_same_every_time_and_everywhere() -> None:
+    torch.manual_seed(0)
+    store = store_of([nx.path_graph(4), nx.wheel_graph(14)])
+    network = make("gamma-gin", {"exact": 20, "samples": 16}).network(Spec(3, 0, 2), BACKBONE).eval()
+    with torch.no_grad():
+        both, alone = network(store.batch([0, 1])), network(store.batch([1]))
+    torch.testing.assert_close(both[1:], alone)
+
+
+def test_regulariser_equals_a_loop() -> None:
+    torch.manual_seed(0)
+    batch = store_of(some_graphs()).batch(slice(None))
+    network = SubgraphGIN(Spec(3, 0, 2), BACKBONE, 3, 500, 500).eval()
+    with torch.no_grad():
+        found, adjacency = network.find(batch)
+        each = network._encode(found.nodes, found.shape, batch, adjacency)
+        whole, spread = network.encode(batch)
+    expected, sums = 0.0, torch.zeros_like(whole)
+    for g in range(batch.num_graphs):
+        mine = [s for s in range(each.size(0)) if found.graph[s] == g]
+        for s in mine:
+            alike = [t for t in mine if found.shape[t] == found.shape[s]]
+            centre = sum(each[t] for t in alike) / len(alike)
+            expected += float(((each[s] - centre) ** 2).sum()) / len(mine) / batch.num_graphs
+            sums[g] += each[s] / len(mine)
+    torch.testing.assert_close(spread, torch.tensor(expected), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(whole, sums, rtol=1e-4, atol=1e-5)
+    assert expected > 0
+
+
+def test_relational_pooling_equals_the_mean_over_orders() -> None:
+    torch.manual_seed(0)
+    batch = store_of([nx.star_graph(3)]).batch([0])
+    network = make("gamma-rpgin").network(Spec(3, 0, 2), BACKBONE).eval()
+    assert isinstance(network, SubgraphGIN)
+    with torch.no_grad():
+        found, adjacency = network.find(batch)
+        star = nx.star_graph(3)
+        shown = [star.has_edge(*(found.nodes[0, [i, j]].tolist())) for i, j in combinations(range(4), 2)]
+        orders = []
+        for p in nx.isomorphism.GraphMatcher(star, star).isomorphisms_iter():
+            nodes = torch.tensor([[p[int(v)] for v in found.nodes[0]]])
+            moved = [star.has_edge(*(nodes[0, [i, j]].tolist())) for i, j in combinations(range(4), 2)]
+            assert moved == shown
+            orders.append(network._gin(nodes, batch, adjacency))
+        assert len(orders) == 6
+        torch.testing.assert_close(network.encode(batch)[0], torch.cat(orders).mean(0, keepdim=True))
+        assert float(torch.cat(orders).std(0).max()) > 1e-4  # the order matters, so the mean is no formality
+
+
+@pytest.mark.parametrize("name", ["gamma-gin", "gamma-rpgin"])
+def test_every_term_has_a_gradient(name: str) -> None:
+    torch.manual_seed(0)
+    method = make(name, {"samples": 16})
+    network = method.network(Spec(3, 0, 2), BACKBONE)
+    terms = method.loss(network, store_of(some_graphs()).batch(slice(None)), Step())
+    for term in terms.values():
+        gradients = torch.autograd.grad(
+            term, list(network.encoder.parameters()), retain_graph=True, allow_unused=True
+        )
+        assert any(g is not None and bool((g != 0).any()) for g in gradients)
+
+
+def test_training_draws_follow_the_seed() -> None:
+    batch = store_of([nx.wheel_graph(14)]).batch([0])
+    method = make("gamma-gin", {"samples": 16})
+    torch.manual_seed(0)
+    network = method.network(Spec(3, 0, 2), BACKBONE)
+
+    def once(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return network.encode(batch)[1].detach()
+
+    assert torch.equal(once(1), once(1))
+    assert not torch.equal(once(1), once(2))

@@ -1,0 +1,100 @@
+"""GSAT's prior, noise and attention."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ciga.data import load
+from ciga.data.splits import Splits
+from ciga.errors import UsageError
+from ciga.methods.gsat import GSAT, bernoulli_kl
+from ciga.methods.method import Step, make
+from ciga.nn.attention import AttentionNetwork
+from ciga.nn.encoder import Backbone, Spec
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return load("spmotif-struc", train_per_class=4, val_per_class=2, test_per_class=2)
+
+
+def build(splits: Splits, **options: object) -> tuple[GSAT, AttentionNetwork]:
+    torch.manual_seed(0)
+    method = make("gsat", options)
+    assert isinstance(method, GSAT)
+    return method, method.network(Spec.of(splits), Backbone(width=8))
+
+
+def test_kl_equals_its_definition() -> None:
+    logits = torch.linspace(-4, 4, 9)
+    for r in (0.5, 0.7):
+        slow = []
+        for logit in logits.tolist():
+            p = 1 / (1 + math.exp(-logit))
+            slow.append(p * math.log(p / r) + (1 - p) * math.log((1 - p) / (1 - r)))
+        torch.testing.assert_close(bernoulli_kl(logits, r), torch.tensor(slow))
+    assert float(bernoulli_kl(torch.tensor([math.log(0.7 / 0.3)]), 0.7)) == pytest.approx(0.0, abs=1e-6)
+    assert bool(bernoulli_kl(torch.tensor([-200.0, 200.0]), 0.5).isfinite().all())
+
+
+def test_prior_falls_step_by_step() -> None:
+    method = make("gsat", {"r_start": 0.9, "r": 0.7, "r_step": 0.1, "r_epochs": 10})
+    assert isinstance(method, GSAT)
+    priors = [method.prior(e) for e in (0, 9, 10, 19, 20, 90)]
+    assert priors == pytest.approx([0.9, 0.9, 0.8, 0.8, 0.7, 0.7])
+
+
+def test_prior_term_is_the_mean_over_undirected_edges(splits: Splits) -> None:
+    method, network = build(splits, penalty=2.0)
+    network.eval()
+    batch = splits.train.batch(slice(None))
+    for epoch, r in ((0, 0.9), (10, 0.8)):
+        term = method.loss(network, batch, Step(epoch=epoch))["prior"]
+        torch.testing.assert_close(term, 2.0 * bernoulli_kl(network.score(batch), r).mean())
+
+
+def test_both_terms_shape_the_edge_scores(splits: Splits) -> None:
+    method, network = build(splits)
+    for term in method.loss(network, splits.train.batch(slice(None)), Step()).values():
+        scorer = list(network.extractor.parameters())
+        gradients = torch.autograd.grad(term, scorer, retain_graph=True)
+        assert all(bool((g != 0).any()) for g in gradients[:1])
+
+
+def test_noise_in_training_none_in_evaluation(splits: Splits) -> None:
+    method, network = build(splits)
+    batch = splits.train.batch(slice(None))
+    network.eval()
+    first, second = (method.loss(network, batch, Step())["risk"] for _ in range(2))
+    assert float(first.detach()) != float(second.detach())
+    torch.testing.assert_close(network(batch), network(batch), rtol=0, atol=0)
+
+
+def test_passes_keep_their_own_statistics(splits: Splits) -> None:
+    """The pass over faded edges must not touch the statistics the scoring pass is normalised with."""
+    _, network = build(splits)
+    network.train()
+    batch = splits.train.batch(slice(None))
+    scoring = [n.norms[0].running_mean.clone() for n in network.encoder.norms]
+    network.predict(batch, torch.full((batch.num_pairs,), 0.1))
+    assert all(
+        torch.equal(a, n.norms[0].running_mean) for a, n in zip(scoring, network.encoder.norms, strict=True)
+    )
+    assert any(bool(n.norms[1].running_mean.any()) for n in network.encoder.norms)
+
+
+def test_attention_changes_the_prediction_and_shown_edges_follow_the_budget(splits: Splits) -> None:
+    method, network = build(splits, budget="count", size=3)
+    network.eval()
+    batch = splits.train.batch(slice(None))
+    faint, full = (network.predict(batch, torch.full((batch.num_pairs,), a)) for a in (0.1, 1.0))
+    assert float((faint - full).detach().abs().max()) > 1e-4
+    logits, edges = method.infer(network, batch)
+    assert edges is not None
+    torch.testing.assert_close(logits, network(batch))
+    assert torch.bincount(batch.pair_batch[edges[1]]).tolist() == [3] * batch.num_graphs
+    with pytest.raises(UsageError, match="size in"):
+        make("gsat", {"size": 2})
