@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ciga.data.catalog import datasets
 from ciga.errors import UsageError
 from ciga.methods.method import methods
 from ciga.nn.encoder import Backbone
+from ciga.registry import load_plugin
 from ciga.settings import read_settings, resolve
 from ciga.train import Training
 
@@ -125,6 +127,19 @@ def test_the_groups_of_settings_share_no_name() -> None:
         own = {*options.fields_of(methods[name])}
         shared |= own & {*options.fields_of(Backbone), *options.fields_of(Training)}
     assert shared == set()
+
+
+def test_a_method_cannot_take_the_name_of_a_general_option(plugin: Callable[..., Path]) -> None:
+    """The one would silently stand for the other."""
+    load_plugin(
+        plugin(
+            "from dataclasses import dataclass\nfrom ciga.methods.erm import ERM\n"
+            "from ciga.methods.method import register\n"
+            "@register('greedy')\n@dataclass\nclass Greedy(ERM):\n    width: int = 3\n"
+        )
+    )
+    with pytest.raises(UsageError, match="method greedy has an option 'width', as every run has: rename it"):
+        resolve("greedy")
 
 
 def test_settings_files(tmp_path: Path) -> None:

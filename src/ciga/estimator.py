@@ -218,7 +218,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             held = as_store(validation[0]).labelled(torch.tensor([place[v] for v in validation[1]]))
             return {"train": store, "ood_val": held}
         rows = np.arange(store.num_graphs)
-        held_out = int(round(self.validation * len(rows)))
+        held_out = round(self.validation * len(rows))
         if held_out < 1:
             return {"train": store}
         # A class with one member, or fewer places than classes, cannot be stratified: draw plainly then.
@@ -246,10 +246,10 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         store = as_store(graphs)
         for what in ("features", "edge_features"):
             mine = store.num_features if what == "features" else store.edge_features
-            if mine != getattr(self.spec_, what):
-                raise UsageError(
-                    f"The graphs have {mine} {what.replace('_', ' ')}, the model was trained on {getattr(self.spec_, what)}."
-                )
+            wanted = getattr(self.spec_, what)
+            if mine != wanted:
+                words = what.replace("_", " ")
+                raise UsageError(f"The graphs have {mine} {words}, the model was trained on {wanted}.")
         place = next((p.device for p in self.network_.parameters()), torch.device("cpu"))
         out = []
         with torch.inference_mode():

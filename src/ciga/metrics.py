@@ -68,7 +68,7 @@ def calibration_error(probability: Tensor, y: Tensor, bins: int = 15) -> float:
 
 
 def grouped_auroc(score: Tensor, truth: Tensor, group: Tensor, groups: int) -> Tensor:
-    """ROC-AUC within each group, [groups]; NaN where a group lacks positives or negatives. Ties count half."""
+    """ROC-AUC within each group, [groups]; NaN where positives or negatives are lacking. Ties count half."""
     # Two stable sorts: by score, then by group. Within a group, ties share the mean of their ranks.
     order = score.argsort(stable=True)
     order = order[group[order].argsort(stable=True)]

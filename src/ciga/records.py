@@ -98,7 +98,7 @@ class Runs:
     def failure(self, config: Config) -> dict[str, Any] | None:
         """What went wrong when this run was last tried, if it was and nothing came out."""
         file = self.folder(config) / "error.json"
-        return read_record(file) if file.is_file() else None
+        return _read_object(file) if file.is_file() else None
 
     def write_failure(self, config: Config, failure: Mapping[str, Any]) -> None:
         write_json(self.folder(config) / "error.json", failure)
@@ -147,13 +147,20 @@ class Busy(CigaError):
 
 def read_record(file: Path) -> dict[str, Any]:
     """One record.json."""
-    try:
-        record: dict[str, Any] = json.loads(file.read_text())
-    except ValueError:
-        record = {}
-    if not isinstance(record, dict) or not {"hash", "data", "settings", "selected"} <= record.keys():
+    record = _read_object(file)
+    if not {"hash", "data", "settings", "selected"} <= record.keys():
         raise CigaError(f"{file} is damaged: delete it to run again.")
     return record
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_text())
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise CigaError(f"{file} is damaged: delete it to run again.")
+    return value
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:

@@ -158,6 +158,25 @@ def test_planted_shifts_are_found_with_their_size() -> None:
     assert shift["nodes"]["p"] == pytest.approx(ks_2samp(*nodes, method="asymp").pvalue)
 
 
+def test_a_shortcut_that_turns_is_found_though_nothing_else_shifts() -> None:
+    def coloured(seed: int, sign: float) -> list[Data]:
+        out = graphs(seed, 300)
+        for graph in out:
+            graph.x[:, 0] += sign * (2 * float(graph.y) - 1)
+        return out
+
+    report = check(splits(train=coloured(0, 1.0), id_val=coloured(1, 1.0), ood_test=coloured(2, -1.0)))
+    assert report.shifts["ood_test"]["features"]["shifted"] == 0
+    assert report.label_ties["id_val"]["shifted"] == 0
+    tie = report.label_ties["ood_test"]["largest"][0]
+    assert (tie["what"], tie["shifted"], report.label_ties["ood_test"]["shifted"]) == ("x[0]", True, 1)
+    train = coloured(0, 1.0)
+    means, labels = [float(g.x[:, 0].double().mean()) for g in train], [int(g.y) for g in train]
+    assert tie["train_r"] == pytest.approx(np.corrcoef(means, labels)[0, 1])
+    assert tie["r"] < -0.8
+    assert any(w.startswith("x[0] goes with class 1 differently: r = +0.9") for w in report.warnings())
+
+
 def test_holm_is_holm() -> None:
     values = [0.001, 0.04, 0.03, 0.8]
     entries = [{"p": p, "effect": 0.5} for p in values]

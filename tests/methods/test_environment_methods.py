@@ -97,7 +97,7 @@ def test_hundreds_of_environments_stay_finite(name: str, batch: Batch) -> None:
 
 
 def test_irm_is_risk_plus_weighted_squares(batch: Batch, env: Tensor) -> None:
-    method = make("irm", {"penalty": 7.0, "warmup": 5})
+    method = make("irm", {"penalty": 7.0, "delay": 5})
     network = network_of(method)
     logits = network(batch)
     risks = by_environment(cross_entropy(logits, batch.y, reduction="none"), env)

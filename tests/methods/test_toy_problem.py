@@ -74,9 +74,9 @@ def test_erm_fails(erm: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "options"),
     [
-        ("irm", "alike", {"penalty": 1000, "warmup": 50}),
-        ("ib-irm", "alike", {"penalty": 1000, "bottleneck": 0.01, "warmup": 50}),
-        ("vrex", "alike", {"penalty": 1000, "warmup": 50}),
+        ("irm", "alike", {"penalty": 1000, "delay": 50}),
+        ("ib-irm", "alike", {"penalty": 1000, "bottleneck": 0.01, "delay": 50}),
+        ("vrex", "alike", {"penalty": 1000, "delay": 50}),
         ("groupdro", "minority", {"rate": 0.1}),
     ],
 )
@@ -110,7 +110,7 @@ def test_eiil_recovers_environments_and_beats_erm(kind: str, erm: dict[str, floa
             return seen
 
     training = Training(epochs=100, batch_size=splits.train.num_graphs, lr=0.01)
-    method = Spy(penalty=100, warmup=50)
+    method = Spy(penalty=100, delay=50)
     fitted = fit(method, splits, backbone=BACKBONE, training=training, seed=1, device="cpu")
     colour, env = splits.train.columns["colour"], splits.train.columns["true_env"]
     assert isinstance(colour, Tensor)

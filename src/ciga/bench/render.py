@@ -43,7 +43,7 @@ def render(result: Result, form: str) -> str:
         raise UsageError(f"There is no format '{form}': use {', '.join(FORMATS)}.")
     if form == "csv":
         return to_csv(result)
-    title = f"{result.table.title} ({result.table.source})"
+    title = f"{result.table.title}. Paper: {result.table.source}"
     sheets = [(title, to_sheet(result), result.notes)]
     for rule in result.selections:
         found = result.comparisons(rule)

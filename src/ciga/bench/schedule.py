@@ -163,7 +163,10 @@ class Bench:
             key = event.task.removeprefix("data:")
             self.data[key] = "ready" if status == "done" else said
         elif status == "done":
-            self._finish(event.task, _score(self.records.find(self.jobs[event.task].config)))
+            record = self.records.find(self.jobs[event.task].config)
+            if record is not None:
+                self.estimate.learn(record)
+            self._finish(event.task, _score(record))
         elif status == "busy":
             self.busy[event.task] = time.monotonic() + REVISIT
         else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-# Two spinning OpenMP threads beside another busy process are 10 times slower than one: set before torch loads.
+# Two spinning OpenMP threads beside another busy process are 10 times slower than one. Torch reads this
+# when it loads, so it comes first.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ciga.data.catalog import Progress, silent
 from ciga.data.duplicates import canonical_smiles, exact_hashes, wl_hashes
+from ciga.data.label_ties import label_ties
 from ciga.data.splits import Splits
 from ciga.data.store import GraphStore
 from ciga.data.tables import Rejected, read_rejected
@@ -36,6 +37,7 @@ class Report:
     duplicates: dict[str, Any]
     label_shift: dict[str, Any]
     shifts: dict[str, Any]
+    label_ties: dict[str, Any]
     constant_columns: dict[str, Any]
     environments: dict[str, Any] | None
     rejected: list[Rejected] = field(default_factory=list)
@@ -56,6 +58,10 @@ class Report:
         for part, shift in self.label_shift.items():
             if shift["shifted"]:
                 out.append(f"The class shares of {part} differ from those of train by {shift['effect']:.2f}.")
+        for part, ties in self.label_ties.items():
+            for tie in [entry for entry in ties["largest"] if entry["shifted"]][:3]:
+                r = f"r = {tie['train_r']:+.2f} in train, {tie['r']:+.2f} in {part}"
+                out.append(f"{tie['what']} goes with class {tie['class']} differently: {r}.")
         for table, columns in self.constant_columns.items():
             if columns["everywhere"]:
                 out.append(f"{len(columns['everywhere'])} columns of {table} are constant and say nothing.")
@@ -77,8 +83,9 @@ class Report:
 
 def check(splits: Splits, name: str = "", progress: Progress = silent) -> Report:
     """Look for leakage between the parts and for shifts between `train` and each other part."""
-    label_shift, shifts = _label_shift(splits), _shifts(splits)
-    _correct([*label_shift.values(), *(entry for part in shifts.values() for entry in part["tests"])])
+    label_shift, shifts, ties = _label_shift(splits), _shifts(splits), label_ties(splits, SAMPLE)
+    tests = [entry for part in shifts.values() for entry in part["tests"]]
+    _correct([*label_shift.values(), *tests, *(entry for part in ties.values() for entry in part)])
     for part in shifts.values():
         _summarise(part)
     return Report(
@@ -87,6 +94,7 @@ def check(splits: Splits, name: str = "", progress: Progress = silent) -> Report
         _duplicates(splits, progress),
         label_shift,
         shifts,
+        {part: _largest(entries) for part, entries in ties.items()},
         _constant_columns(splits),
         _environments(splits),
         _rejected(splits),
@@ -220,11 +228,14 @@ def _summarise(part: dict[str, Any]) -> None:
     """Keep sizes and the features that differ most; count the rest."""
     tests = part.pop("tests")
     part |= {entry["what"]: entry for entry in tests[:3]}
-    features = sorted(tests[3:], key=lambda e: -float(e["effect"]))
-    part["features"] = {
-        "tested": len(features),
-        "shifted": sum(entry["shifted"] for entry in features),
-        "largest": features[:LISTED],
+    part["features"] = _largest(tests[3:])
+
+
+def _largest(tests: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "tested": len(tests),
+        "shifted": sum(entry["shifted"] for entry in tests),
+        "largest": sorted(tests, key=lambda e: -float(e["effect"]))[:LISTED],
     }
 
 

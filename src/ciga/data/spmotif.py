@@ -36,6 +36,9 @@ class MotifDataset(CausalDataset):
     classes: ClassVar[int] = 3
 
     variant: str = tunable("clean", choices=("clean", "paper"), help="the paper's text, or its released data")
+    both_ways: bool | None = tunable(
+        None, help="store edges in both directions; by default only `clean` does"
+    )
     structure: str = tunable("fiif", choices=KINDS, help="the base follows cause (fiif) or label (piif)")
     feature_dim: int = tunable(4, low=1, help="features a node: random, or all equal to the attribute")
     extra_edges: float = tunable(0.05, low=0, high=1, help="random edges, as a share of a graph's edges")
@@ -66,7 +69,7 @@ class MotifDataset(CausalDataset):
         """Plant motif `draw.cause` on a base of family `draw.structure`."""
         bases, base = self._choose(split, draw, rng)
         motifs = [MOTIFS[m] for m in self.motifs]
-        both_ways = self.variant == "clean"
+        both_ways = self.variant == "clean" if self.both_ways is None else self.both_ways
         planted = plant(bases, motifs, base, draw.cause, rng, extra=self.extra_edges, both_ways=both_ways)
         columns = {"motif": draw.cause, "base": draw.structure}
         if self.attributes == "none":

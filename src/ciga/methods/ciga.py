@@ -96,7 +96,7 @@ class CIGAv2(CIGAv1):
     summary = "CIGAv1, and let the rest explain the label, but never better"
 
     beta: float = tunable(1.0, [0.5, 1, 2, 4], low=0.0, help="weight of the spurious hinge")
-    spurious_gradient: bool = tunable(True, [True, False], help="does the hinge shape the subgraph?")
+    spurious_gradient: bool = tunable(False, [True, False], help="does the hinge shape the subgraph?")
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         assert isinstance(network, InvariantNetwork)
@@ -106,7 +106,8 @@ class CIGAv2(CIGAv1):
         prediction = network.predict_both(parts)
         logits = prediction.spurious_logits
         if not self.spurious_gradient:
-            assert network.spurious_head is not None and prediction.spurious_representation is not None
+            assert network.spurious_head is not None
+            assert prediction.spurious_representation is not None
             logits = network.spurious_head(prediction.spurious_representation.detach())
         assert logits is not None
         spurious, causal = cross_entropy(logits, batch.y), cross_entropy(prediction.logits, batch.y)

@@ -20,7 +20,7 @@ class IBIRM(IRMv1, EnvironmentMethod):
     """min IRMv1 + bottleneck * Var(z)   (Ahuja et al., 2021).
 
     z [G, d] is the graph's representation; its variance over the batch, averaged over the d dimensions,
-    stands for the entropy of the representation. It waits for the same warm-up as IRM's penalty.
+    stands for the entropy of the representation. It waits as long as IRM's penalty.
     """
 
     summary = "IRM, and a representation with little variance"
@@ -31,7 +31,7 @@ class IBIRM(IRMv1, EnvironmentMethod):
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         assert isinstance(network, GraphNetwork)
         z = network.represent(batch)
-        weight = self.bottleneck if step.number >= self.warmup else 0.0
+        weight = self.bottleneck if step.number >= self.delay else 0.0
         return {
             **self.terms(network.head(z), batch, step),
             "bottleneck": weight * z.var(0, correction=0).mean(),

@@ -21,12 +21,12 @@ class IRMv1(Method):
     """
 
     penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the squared gradients")
-    warmup: int = tunable(0, [0, 500], low=0, help="optimisation steps before the penalty counts")
+    delay: int = tunable(0, [0, 500], low=0, help="optimisation steps before the penalty counts")
 
     def terms(self, logits: Tensor, batch: Batch, step: Step) -> dict[str, Tensor]:
         """Risk and penalty from the logits [G, C]."""
         env = step.side["env"]
-        weight = self.penalty if step.number >= self.warmup else 0.0
+        weight = self.penalty if step.number >= self.delay else 0.0
         return {
             "risk": environment_means(cross_entropy(logits, batch.y), env).mean(),
             "irm": weight * irm_penalty(logits, batch.y, env),

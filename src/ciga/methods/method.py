@@ -95,7 +95,7 @@ class Method:
         raise NotImplementedError(f"{self.name} does not extract a subgraph")
 
     def infer(self, network: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        """Logits and, for methods that extract, the edge scores: what evaluation needs, in one pass if possible."""
+        """Logits and, for methods that extract, the edge scores: all evaluation needs, in one pass."""
         edges = self.edge_scores(network, batch) if self.extracts else None
         return self.logits(network, batch), edges
 

@@ -24,9 +24,9 @@ class VREx(EnvironmentMethod):
     summary = "the risks of the environments shall not differ"
 
     penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the risks' variance")
-    warmup: int = tunable(0, [0, 500], low=0, help="optimisation steps before the penalty counts")
+    delay: int = tunable(0, [0, 500], low=0, help="optimisation steps before the penalty counts")
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         risks = environment_means(cross_entropy(network(batch), batch.y), step.side["env"])
-        weight = self.penalty if step.number >= self.warmup else 0.0
+        weight = self.penalty if step.number >= self.delay else 0.0
         return {"risk": risks.mean(), "variance": weight * risks.var(correction=0)}

@@ -78,7 +78,7 @@ class Extractor(nn.Module):
 
 
 def rank_within(score: Tensor, graph: Tensor, count: Tensor) -> Tensor:
-    """Rank of each score within its graph, 0 for the largest: [P], from `graph` [P] ascending and `count` [G].
+    """Rank of each score within its graph, 0 for the largest, [P]; `graph` [P] ascending, `count` [G].
 
     One exact sort does it: the bits of a float, with negative numbers turned around, sort like the float,
     so graph and score fit into one integer key.

@@ -52,7 +52,12 @@ def resolve(
 ) -> Settings:
     """The settings of `method` on `dataset`; `values` override the preset. Unknown keys are refused."""
     kinds: tuple[type[Any], ...] = (methods[method], Backbone, Training)
-    known = {key: kind for kind in kinds for key in options.fields_of(kind)}
+    known: dict[str, type[Any]] = {}
+    for kind in kinds[::-1]:
+        for key in options.fields_of(kind):
+            if key in known:
+                raise UsageError(f"The method {method} has an option '{key}', as every run has: rename it.")
+            known[key] = kind
     merged = {**_from_preset(preset, method, dataset, data or {}, known), **(values or {})}
     for key in merged:
         if key not in known:

@@ -1,0 +1,59 @@
+"""What importing costs and offers: `import ciga` is light, heavy extras wait until they are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ciga
+from tests.helpers import in_own_process
+
+#: Optional packages, none of which the library may import before it needs them.
+EXTRAS = {
+    "rdkit", "skimage", "grakel", "igraph", "pandas", "pyarrow", "matplotlib", "optuna", "distributed", "jinja2",
+    "onnx", "onnxruntime", "pytorch_metric_learning",
+}  # fmt: skip
+
+
+def loaded_after(code: str) -> set[str]:
+    """Which packages a fresh interpreter has loaded after this code."""
+    script = code + "\nimport sys\nprint(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    _, environment = in_own_process()
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_import_ciga_is_light() -> None:
+    loaded = loaded_after("import ciga")
+    assert not loaded & {"torch", "numpy", "sklearn", "torch_geometric", "typer", "rich", *EXTRAS}
+
+
+def test_every_method_and_dataset_is_there_without_any_extra() -> None:
+    loaded = loaded_after(
+        "from ciga.methods.method import methods\nfrom ciga.data.catalog import datasets\n"
+        "import ciga.estimator, ciga.run\nassert list(methods) and list(datasets)"
+    )
+    assert "torch" in loaded
+    assert not loaded & EXTRAS
+
+
+def test_every_public_name_is_there() -> None:
+    assert set(ciga.__all__) == set(ciga._HOME)
+    for name in ciga.__all__:
+        assert getattr(ciga, name) is not None
+        assert name in dir(ciga)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ciga.nothing
+
+
+def test_the_version_is_the_packages() -> None:
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert ciga.__version__ == project["version"]
