@@ -39,7 +39,7 @@ def demo(out: Path, seeds: int, quick: bool) -> None:
     console = Console()
     console.print(
         "[bold]The task[/]: which motif (cycle, house, crane) hangs on the base graph? In training the base\n"
-        "gives the motif away 9 times in 10; in the test it tells nothing, and the graphs are four times larger."
+        "gives the motif away 9 times in 10; in the test it tells nothing, and graphs are four times larger."
     )
     jobs = [(method, seed, quick, str(out / "runs")) for seed in range(1, seeds + 1) for method in SETTINGS]
     bar = Progress(

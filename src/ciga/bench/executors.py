@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,7 +61,7 @@ class WorkerProcess:
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
         # The child keeps its own copy of the log's handle.
-        with open(log or os.devnull, "a") as errors:  # noqa: PTH123 (os.devnull is no Path)
+        with open(log or os.devnull, "a") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "ciga.bench.worker"],
                 stdin=subprocess.PIPE,
@@ -84,11 +85,9 @@ class WorkerProcess:
     def give(self, task: str, spec: Spec) -> None:
         assert self.process.stdin is not None
         self.task = task
-        try:
+        with suppress(OSError):  # if it is dead, its end of file says so to `_listen`
             self.process.stdin.write(json.dumps(dict(spec)) + "\n")
             self.process.stdin.flush()
-        except OSError:
-            pass  # it is dead: its end of file says so to `_listen`
 
     def obituary(self) -> str:
         """How it ended, for the one who asks why a task died."""
@@ -103,10 +102,8 @@ class WorkerProcess:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                try:
+                with suppress(OSError):
                     pipe.close()
-                except OSError:
-                    pass
 
 
 class Processes:

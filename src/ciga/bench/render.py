@@ -14,7 +14,18 @@ from ciga.bench.tables import DEFAULT, Result
 from ciga.errors import UsageError
 
 FORMATS = ("md", "latex", "html", "csv")
-HEADER = ("table", "dataset", "method", "selection", "metric", "mean", "std", "seeds", "paper_mean", "paper_std")  # fmt: skip
+HEADER = (
+    "table",
+    "dataset",
+    "method",
+    "selection",
+    "metric",
+    "mean",
+    "std",
+    "seeds",
+    "paper_mean",
+    "paper_std",
+)
 MISSING = "–"
 
 
@@ -44,7 +55,7 @@ def render(result: Result, form: str) -> str:
     if form == "csv":
         return to_csv(result)
     title = f"{result.table.title}. Paper: {result.table.source}"
-    sheets = [(title, to_sheet(result), result.notes)]
+    sheets: list[tuple[str, Sheet, Sequence[str]]] = [(title, to_sheet(result), result.notes)]
     for rule in result.selections:
         found = result.comparisons(rule)
         if found:
@@ -190,7 +201,9 @@ def _markdown(title: str, sheet: Sheet, notes: Sequence[str]) -> str:
     widths = [max(len(line[j]) for line in [sheet.header, *lines]) for j in range(len(sheet.header))]
 
     def row(cells: Sequence[str]) -> str:
-        padded = [c.ljust(w) if j == 0 else c.rjust(w) for j, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        padded = [
+            c.ljust(w) if j == 0 else c.rjust(w) for j, (c, w) in enumerate(zip(cells, widths, strict=True))
+        ]
         return "| " + " | ".join(padded) + " |"
 
     ruler = "|" + "|".join("-" * (w + 1) + ("-" if j == 0 else ":") for j, w in enumerate(widths)) + "|"

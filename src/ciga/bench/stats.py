@@ -95,9 +95,7 @@ def compare(scores: Scores, against: str, methods: Sequence[str]) -> list[Compar
         low, high = bootstrap(groups)
         count = sum(map(len, groups))
         centre = fmean(fmean(g) for g in groups)
-        out.append(
-            Comparison(method, against, centre, low, high, p_pairs, p_datasets, count, len(groups))
-        )
+        out.append(Comparison(method, against, centre, low, high, p_pairs, p_datasets, count, len(groups)))
     return out
 
 

@@ -160,7 +160,9 @@ def fill(
             entry = Entry(values, ", ".join(used), printed, failed)
             result.entries[row.key, column.key, rule] = entry
         found += len(got)
-    result.rows = [r for r in rows if not r.extra or methods or r in added or any(k == r.key for k, _ in live)]
+    result.rows = [
+        r for r in rows if not r.extra or methods or r in added or any(k == r.key for k, _ in live)
+    ]
     result.columns = [c for c in columns if not c.extra or datasets or any(k == c.key for _, k in live)]
     shown = {(r.key, c.key) for r in result.rows for c in result.columns}
     result.entries = {k: e for k, e in result.entries.items() if k[:2] in shown}
@@ -189,7 +191,8 @@ def _notes(result: Result, records: Records, found: int, select: str) -> list[st
             for rule in {e.rule for (_, c, _), e in result.entries.items() if c == column.key and e.rule}:
                 rules.setdefault(rule, []).append(column.label)
         said = "; ".join(
-            rule if len(rules) == 1 else f"{rule}: {', '.join(labels)}" for rule, labels in sorted(rules.items())
+            rule if len(rules) == 1 else f"{rule}: {', '.join(labels)}"
+            for rule, labels in sorted(rules.items())
         )
         notes.append(f"Epoch selected by {said or 'validation (nothing recorded yet)'}.")
     else:

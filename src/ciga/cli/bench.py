@@ -46,7 +46,9 @@ def bench(
     data: DataPairs = [],  # noqa: B006
     preset: Preset = "published",
     row: Rows = [],  # noqa: B006
-    workers: Annotated[int | None, typer.Option(help="Processes, one thread each; else one a core.", min=1)] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes, one thread each; else one a core.", min=1)
+    ] = None,
     cluster: Annotated[str | None, typer.Option(help="Run on a Dask cluster: tcp://host:port.")] = None,
     limit_hours: Annotated[float | None, typer.Option(help="Start no new run after so many hours.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long.")] = False,
@@ -108,9 +110,12 @@ def table(
     name: Name,
     format_: Annotated[str, typer.Option("--format", help="md, latex, html or csv.")] = "md",
     select: Annotated[
-        str, typer.Option(help="Selection rule: id-val, ood-val, oracle, last, or all; else each dataset's own.")
+        str,
+        typer.Option(help="Selection rule: id-val, ood-val, oracle, last, or all; else each dataset's own."),
     ] = "default",
-    metric: Annotated[str | None, typer.Option(help="Another metric, such as edge_auroc or worst_class.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Another metric, such as edge_auroc or worst_class.")
+    ] = None,
     methods: Methods = [],  # noqa: B006
     datasets: Datasets = [],  # noqa: B006
     seeds: Seeds = None,
@@ -212,7 +217,9 @@ def parse_seeds(text: str | None) -> list[int]:
             try:
                 numbers = range(int(first), int(last if dash else first) + 1)
             except ValueError:
-                raise UsageError(f"--seeds takes numbers and ranges like 1-5 or 1,3,5, not '{text}'.") from None
+                raise UsageError(
+                    f"--seeds takes numbers and ranges like 1-5 or 1,3,5, not '{text}'."
+                ) from None
             if not numbers:
                 raise UsageError(f"--seeds {text}: {part} is an empty range.")
             out += [n for n in numbers if n not in out]
@@ -275,7 +282,9 @@ def _own_cells(shown: Any, rows: Sequence[Row], datasets: Sequence[str]) -> list
     return [cell for c in columns for r in rows if (cell := shown.cell(r, c)) is not None]
 
 
-def _remember(runs_dir: Path, name: str, variation: Variation, seeds: Sequence[int], rows: Sequence[str]) -> None:
+def _remember(
+    runs_dir: Path, name: str, variation: Variation, seeds: Sequence[int], rows: Sequence[str]
+) -> None:
     """So that `ciga table NAME` shows what `ciga bench NAME` ran."""
     from ciga.files import write_json
 
@@ -382,7 +391,9 @@ def _list(records: Records) -> None:
         done = sum(records.find(j.config) is not None for j in todo)
         total = estimate.total(todo) / 3600
         distinct = len({json.dumps(vars(c), sort_keys=True) for c in cells})
-        view.add_row(name, shown.title, shown.source, str(distinct), str(len(todo)), str(done), f"{total:.1f}")
+        view.add_row(
+            name, shown.title, shown.source, str(distinct), str(len(todo)), str(done), f"{total:.1f}"
+        )
     Console().print(view)
     known = sum(len(times) for times in estimate.exact.values())
     source = f"from {known} records here" if known else "a rough guess: there is no record here yet"

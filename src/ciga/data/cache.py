@@ -138,6 +138,16 @@ def cached(
         return splits
 
 
+def write_splits(splits: Splits, folder: Path) -> None:
+    """Keep splits in a folder of their own, to be moved or sent."""
+    _write(splits, folder, {}, replace=False)
+
+
+def open_splits(folder: Path) -> Splits:
+    """What `write_splits` wrote, checked."""
+    return _open(folder)
+
+
 def _write(splits: Splits, folder: Path, about: Mapping[str, Any], replace: bool) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))

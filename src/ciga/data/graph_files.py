@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def read_graphs(path: Path, strict: bool = False) -> GraphFile:
         raise UsageError(f"{path} is no file of graphs: give one of {', '.join(SUFFIXES)}.")
     if not path.stat().st_size:
         raise CigaError(f"{path} is empty.")
-    found = _from_store(path) if path.suffix == ".safetensors" else _from_objects(path)
+    found = _from_store(path) if path.suffix == ".safetensors" else _from_objects(path, _objects(path))
     if strict and found.rejected:
         raise CigaError(f"{found.rejected[0]}. Mend it, or leave strict off to set such graphs aside.")
     if not found.rows:
@@ -99,13 +100,33 @@ def _from_store(path: Path) -> GraphFile:
 # ---------------------------------------------------------------- one object a graph
 
 
-def _from_objects(path: Path) -> GraphFile:
+def read_graph_chunks(
+    path: Path, size: int = 1024, widths: tuple[int, int] | None = None
+) -> Iterator[GraphFile]:
+    """The graphs of a file, `size` at a time: a .jsonl file larger than memory can be read.
+
+    `widths` are the numbers of node and edge features a graph must have (-1: none at all).
+    """
+    if path.suffix == ".safetensors":
+        yield read_graphs(path)
+        return
+    objects = _objects(path)
+    while some := list(islice(objects, size)):
+        yield _from_objects(path, some, widths)
+
+
+def _objects(path: Path) -> Iterator[tuple[int, Any]]:
+    return _objects_pt(path) if path.suffix == ".pt" else _objects_json(path)
+
+
+def _from_objects(
+    path: Path, objects: Iterable[tuple[int, Any]], widths: tuple[int, int] | None = None
+) -> GraphFile:
     from torch_geometric.data import Data
 
     graphs: list[Any] = []
     rows, others, rejected = [], [], []
-    widths: tuple[int, ...] | None = None
-    for row, value in _objects_pt(path) if path.suffix == ".pt" else _objects_json(path):
+    for row, value in objects:
         try:
             graph = Data(**_tensors(value))
             shape = (_width(graph, "x"), _width(graph, "edge_attr"))

@@ -1,7 +1,7 @@
 """How each quantity of a graph goes with the label, and whether that still holds in the other parts.
 
-Colours that turn against the label shift neither the colours nor the labels: only their tie changes. A tie that
-is strong in train and gone elsewhere is a shortcut.
+Colours that turn against the label shift neither the colours nor the labels: only their tie changes. A tie
+that is strong in train and gone elsewhere is a shortcut.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ Values = NDArray[Any]
 
 
 def label_ties(splits: Splits, sample: int) -> dict[str, list[dict[str, Any]]]:
-    """For each part but train: correlations with each class, there and in train, and Fisher's z-test of the two."""
+    """For each part but train: correlations with each class there and in train, and a test of the two."""
     ties = {part: _correlations(splits[part], splits.task.classes, sample) for part in splits}
     names, train, seen = ties["train"]
     return {part: _entries(names, train, seen, *ties[part][1:]) for part in list(splits)[1:]}
 
 
 def _entries(names: list[str], train: Values, n: int, other: Values, m: int) -> list[dict[str, Any]]:
+    """Compared with Fisher's z-test; `n` and `m` graphs."""
     from scipy.stats import norm
 
     if min(n, m) <= 3:

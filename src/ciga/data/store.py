@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ciga.data.links import Links
 from ciga.data.pack import pack
 from ciga.errors import CigaError
 from ciga.files import content_hash, map_tensors, write_tensors
@@ -60,6 +61,11 @@ class Batch:
     @property
     def num_pairs(self) -> int:
         return self.pair_batch.size(0)
+
+    @cached_property
+    def links(self) -> Links:
+        """The edges, to sum along."""
+        return Links(self.edge_index, self.num_nodes)
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""

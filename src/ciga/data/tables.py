@@ -38,6 +38,7 @@ class Rejected:
     value: str = ""
     detail: str = ""
     file: str = ""
+    cells: tuple[str, ...] = field(default=(), compare=False, repr=False)  # as read, where they could be
 
     def __str__(self) -> str:
         where = f"{self.file}, row {self.row}" if self.file else f"row {self.row}"
@@ -197,7 +198,9 @@ def _csv_chunks(
                 continue
         some = True
         if bad:
-            chunk.rejected.append(Rejected(start, bad[0], _short(mark.join(cells)), bad[1], str(path)))
+            chunk.rejected.append(
+                Rejected(start, bad[0], _short(mark.join(cells)), bad[1], str(path), tuple(cells))
+            )
         else:
             chunk.rows.append(start)
             for name, place in places.items():

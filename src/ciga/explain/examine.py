@@ -58,12 +58,16 @@ def examine(
     model.check(store)
     extracts = model.rule.extracts
     explanations: list[Explanation] = []
-    spreads, ratios, reasons, faithful, stable = [], [], [], [], []
+    spreads, ratios, reasons, faithful, stable, edges = [], [], [], [], [], []
     generator = torch.Generator().manual_seed(seed)
     for batch in store.batches(256, chunk=4):
         progress(len(explanations), store.num_graphs, "explaining")
         seen = model.look(batch)
         spreads.append(seen.spread)
+        if seen.score is not None and batch.edge_truth is not None:
+            truth = torch.zeros(batch.num_pairs, dtype=torch.bool)
+            truth[batch.pair[batch.edge_truth].long()] = True
+            edges.append((seen.score, truth, batch.pair_batch + len(explanations)))
         explanations += explanations_of(batch, seen)
         if model.gauge is not None:
             shift = model.gauge.measure(batch, seen.embedded)
@@ -82,7 +86,10 @@ def examine(
     out = Examined(store.num_graphs, [])
     smiles = store.columns.get("smiles")
     smiles = [str(s) for s in smiles] if isinstance(smiles, list) else None
-    _score(out, model, store, probability)
+    _score(out, store, probability)
+    if edges:
+        score, truth, owner = (torch.cat(column) for column in zip(*edges, strict=True))
+        out.quality = metrics.explanation(score, truth, owner, store.num_graphs)
     if ratios:
         out.flagged = float((rows["shift"] > 1).double().mean())
     if extracts:
@@ -97,8 +104,8 @@ def examine(
     chosen = _choose(rows, store.y, gallery, seed)
     if len(chosen) < store.num_graphs:
         out.notes.append(
-            f"The gallery shows {len(chosen):,} of {store.num_graphs:,} graphs: some that were predicted wrongly, "
-            "some that were flagged, and others drawn at random."
+            f"The gallery shows {len(chosen):,} of {store.num_graphs:,} graphs: some that were predicted "
+            "wrongly, some that were flagged, and others drawn at random."
         )
     draw = partial(_picture, extracts=extracts)
     jobs = [(explanations[i], smiles[i] if smiles else None) for i in chosen]
@@ -110,26 +117,13 @@ def examine(
     return out
 
 
-def _score(out: Examined, model: Model, store: GraphStore, probability: Tensor) -> None:
-    """Scores of the labelled graphs, and of the edges where the truth is known."""
+def _score(out: Examined, store: GraphStore, probability: Tensor) -> None:
+    """Scores of the labelled graphs."""
     known = store.y >= 0
     if bool(known.any()):
         logits = probability[known].double().clamp(min=1e-12).log()
         out.scores = metrics.classification(logits, store.y[known])
         out.pictures = plots(probability[known], store.y[known])
-    if store.edge_truth is not None and model.rule.extracts:
-        scores, truths, groups, seen = [], [], [], 0
-        for batch in store.batches(256, chunk=4):
-            found = model.look(batch).score
-            assert found is not None
-            assert batch.edge_truth is not None
-            truth = torch.zeros(batch.num_pairs, dtype=torch.bool)
-            truth[batch.pair[batch.edge_truth].long()] = True
-            scores.append(found)
-            truths.append(truth)
-            groups.append(batch.pair_batch + seen)
-            seen += batch.num_graphs
-        out.quality = metrics.explanation(torch.cat(scores), torch.cat(truths), torch.cat(groups), seen)
 
 
 def _agreement(kept: Tensor, graph: Tensor, graphs: int) -> Tensor:
@@ -145,7 +139,7 @@ def _agreement(kept: Tensor, graph: Tensor, graphs: int) -> Tensor:
 
 
 def _choose(rows: dict[str, Tensor], y: Tensor, most: int, seed: int) -> list[int]:
-    """Which graphs to draw: a third of the places for wrong ones, a third for flagged ones, the rest by chance."""
+    """Which graphs to draw: a third of the places for wrong ones, a third for flagged ones, or by chance."""
     total = len(y)
     if total <= most:
         return list(range(total))

@@ -68,7 +68,7 @@ def report_model(
 
 
 def report_bench(records: Iterable[Mapping[str, Any]], path: str | Path, title: str = "Benchmark") -> None:
-    """The page of a whole benchmark: every dataset, every method, every selector, with intervals over seeds."""
+    """The page of a whole benchmark: every dataset, method and selector, with intervals over seeds."""
     groups: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         data = {k: v for k, v in record["data"].items() if v not in (None, "", False)}
@@ -102,7 +102,10 @@ def _figures(model: Model, examined: Examined | None) -> list[dict[str, str]]:
         if examined.fidelity:
             gap, error = examined.fidelity["above_random"], examined.fidelity["above_random_error"]
             out.append(
-                {"name": "kept part over random parts", "value": f"{gap:+.3f} ± {error:.3f}".replace("nan", "–")}
+                {
+                    "name": "kept part over random parts",
+                    "value": f"{gap:+.3f} ± {error:.3f}".replace("nan", "–"),
+                }
             )
         if examined.quality:
             out.append({"name": "edge AUROC", "value": number(examined.quality["edge_auroc"])})
@@ -326,7 +329,11 @@ def _write(path: str | Path, template: str, context: Mapping[str, Any]) -> None:
     environment.filters |= {"number": number, "percent": percent}
     # Our own files and the drawings we made are markup; everything else on the page is escaped.
     environment.filters["drawn"] = Markup
-    style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("style.css", "report.js"))
-    text = environment.get_template(template).render(version=__version__, style=style, script=script, **context)
+    style, script = (
+        Markup((folder / name).read_text(encoding="utf-8")) for name in ("style.css", "report.js")
+    )
+    text = environment.get_template(template).render(
+        version=__version__, style=style, script=script, **context
+    )
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Small drawings as SVG text: graphs, curves, intervals, reliability. Colours come from the page's style sheet."""
+"""Small drawings as SVG text: graphs, curves, intervals, reliability. The style sheet gives the colours."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from ciga.explain.draw import layout
 from ciga.explain.explanation import Explanation
+from ciga.explain.layout import stress_layout
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 360, 200, 44, 26, 8, 10
 
@@ -25,7 +25,7 @@ class Series:
 def draw_graph(explanation: Explanation) -> tuple[str, list[float], list[bool]]:
     """A graph: true edges as a thick pale line, kept ones dark, opacity = score; with scores by edge."""
     ends, score, kept, truth = explanation.undirected()
-    at = layout(explanation.edge_index, explanation.num_nodes)
+    at = stress_layout(explanation.edge_index, explanation.num_nodes)
     size, edge = 300, 12
     low, high = at.min(0), at.max(0)
     spread = float(max((high - low).max(), 1e-9))
@@ -97,7 +97,8 @@ def curves(series: Sequence[Series], label: str) -> str:
             parts.append(f'<polygon class="band c{i % 6}" points="{_points(band)}"/>')
         line = [at(x, y) for x, y in one.points if math.isfinite(y)]
         parts.append(
-            f'<polyline class="line c{i % 6}" points="{_points(line)}"><title>{escape(one.name)}</title></polyline>'
+            f'<polyline class="line c{i % 6}" points="{_points(line)}">'
+            f"<title>{escape(one.name)}</title></polyline>"
         )
     return _svg("".join(parts), label)
 
@@ -129,8 +130,8 @@ def whiskers(rows: Sequence[tuple[str, int, float, float, float]], label: str) -
         if math.isfinite(a):
             parts.append(f'<line class="whisker c{colour}" x1="{at(a)}" x2="{at(b)}" y1="{y}" y2="{y}"/>')
         parts.append(
-            f'<circle class="dot c{colour}" cx="{at(mean)}" cy="{y}" r="4.5"><title>{escape(name)}: {mean:.3f}'
-            f"</title></circle>"
+            f'<circle class="dot c{colour}" cx="{at(mean)}" cy="{y}" r="4.5">'
+            f"<title>{escape(name)}: {mean:.3f}</title></circle>"
         )
     return _svg("".join(parts), label, height)
 
@@ -160,11 +161,12 @@ def reliability(bins: Sequence[dict[str, float]], label: str) -> str:
         parts.append(
             f'<circle class="dot c0 soft" cx="{x}" cy="{y}" r="{radius:.1f}"><title>{said}</title></circle>'
         )
-    return f'<svg viewBox="0 0 {side} {side}" class="chart square" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    return _svg("".join(parts), label, side, side, "chart square")
 
 
-def _svg(body: str, label: str, height: float = HEIGHT) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height:g}" class="chart" role="img" aria-label="{escape(label)}">{body}</svg>'
+def _svg(body: str, label: str, height: float = HEIGHT, width: float = WIDTH, kind: str = "chart") -> str:
+    said = f'class="{kind}" role="img" aria-label="{escape(label)}"'
+    return f'<svg viewBox="0 0 {width:g} {height:g}" {said}>{body}</svg>'
 
 
 def _points(points: Sequence[tuple[float, float]]) -> str:

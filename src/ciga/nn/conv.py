@@ -8,11 +8,13 @@ normalised away.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ciga.data.links import Links
 from ciga.nn.norm import PartNorm
 
 
@@ -25,29 +27,30 @@ class Edges:
     attr: Tensor | None  # [E, D]
     nodes: int
     border: int | None = None  # first node of the second part, see PartNorm
+    links: Links | None = None  # the same edges sorted, where a batch has them already
 
     def __post_init__(self) -> None:
-        self._scale: Tensor | None = None
+        self.along = self.links or Links(self.index, self.nodes)
 
-    def scale(self) -> Tensor:
-        """GCN's 1/sqrt(degree + 1) of each node, [N, 1]: an edge's norm is the product of its ends'."""
-        if self._scale is None:
-            degree = torch.zeros(self.nodes, device=self.index.device)
-            degree.index_add_(0, self.index[1], degree.new_ones(self.index.size(1)))
-            self._scale = (degree + 1).rsqrt().unsqueeze(1)
-        return self._scale
+    @cached_property
+    def own(self) -> Tensor:
+        """GCN's norm of a node's message to itself, 1 / (degree + 1), [N, 1]."""
+        return (self.along.degree + 1.0).reciprocal().unsqueeze(1)
+
+    @cached_property
+    def normed(self) -> Tensor:
+        """GCN's norm of each edge, 1 / sqrt((degree_u + 1) (degree_v + 1)), times its weight, [E]."""
+        root = self.own.sqrt().squeeze(1)
+        norm = root.index_select(0, self.along.source) * root.index_select(0, self.along.target)
+        return norm if self.weight is None else norm * self.weight
 
     def add(self, messages: Tensor) -> Tensor:
         """Sum the messages [E, d] at their targets, [N, d]."""
-        return messages.new_zeros(self.nodes, messages.size(1)).index_add(0, self.index[1], messages)
+        return self.along.add(messages)
 
     def weigh(self, messages: Tensor) -> Tensor:
         """Messages times edge weights."""
         return messages if self.weight is None else messages * self.weight.unsqueeze(1)
-
-    def gather(self, h: Tensor) -> Tensor:
-        """Each edge's source row, [E, d]."""
-        return h.index_select(0, self.index[0])
 
 
 class GCN(nn.Module):
@@ -60,17 +63,17 @@ class GCN(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        # The norm is a product over an edge's two ends, so it is applied to nodes, of which there are fewer.
-        scale = edges.scale()
-        h = self.linear(x) * scale
-        messages = edges.gather(h)
-        if self.edge is not None:
-            messages = messages + self.edge(edges.attr) * edges.gather(scale)
-        return (edges.add(edges.weigh(messages)) + h) * scale + self.bias
+        h = self.linear(x)
+        if self.edge is None:
+            out = edges.along.pull(h, edges.normed)
+        else:
+            messages = edges.along.at_source(h) + self.edge(edges.attr)
+            out = edges.add(messages * edges.normed.unsqueeze(1))
+        return out + torch.addcmul(self.bias, h, edges.own)
 
 
 class OGBGCN(nn.Module):
-    """OGB's graph convolution: messages pass a ReLU, and a root vector stands for the self-loop."""
+    """The graph convolution of the OGB examples: messages pass a ReLU, and a root vector stands for the self-loop."""
 
     def __init__(self, inputs: int, outputs: int, edge_inputs: int) -> None:
         super().__init__()
@@ -79,13 +82,13 @@ class OGBGCN(nn.Module):
         self.root = nn.Parameter(torch.randn(outputs))
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        scale = edges.scale()
         h = self.linear(x)
-        if self.edge is None:  # the ReLU and the norm of a message depend on its source alone
-            messages = edges.gather(h.relu() * scale)
+        if self.edge is None:  # the ReLU of a message depends on its source alone
+            out = edges.along.pull(h.relu(), edges.normed)
         else:
-            messages = (edges.gather(h) + self.edge(edges.attr)).relu() * edges.gather(scale)
-        return (edges.add(edges.weigh(messages)) + (h + self.root).relu() * scale) * scale
+            messages = (edges.along.at_source(h) + self.edge(edges.attr)).relu()
+            out = edges.add(messages * edges.normed.unsqueeze(1))
+        return torch.addcmul(out, (h + self.root).relu(), edges.own)
 
 
 class GIN(nn.Module):
@@ -103,10 +106,11 @@ class GIN(nn.Module):
         )
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        messages = edges.gather(x)
-        if self.edge is not None:
-            messages = (messages + self.edge(edges.attr)).relu()
-        h = (1 + self.eps) * x + edges.add(edges.weigh(messages))
+        if self.edge is None:
+            out = edges.along.pull(x, edges.weight)
+        else:
+            out = edges.add(edges.weigh((edges.along.at_source(x) + self.edge(edges.attr)).relu()))
+        h = torch.addcmul(out, x, 1 + self.eps)
         return self.outer(self.norm(self.inner(h), edges.border).relu())
 
 

@@ -90,7 +90,7 @@ class Encoder(nn.Module):
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None, border: int | None = None) -> Tensor:
         attr = batch.edge_attr if self.edge_inputs else None
-        edges = Edges(batch.edge_index, edge_weight, attr, batch.num_nodes, border)
+        edges = Edges(batch.edge_index, edge_weight, attr, batch.num_nodes, border, batch.links)
         h = batch.x if not self.constant else batch.x.new_ones(batch.num_nodes, 1)
         h = h if self.embed is None else self.embed(h)
         seen: list[Tensor] = []

@@ -21,7 +21,8 @@ class PartNorm(nn.Module):
         """h [N, d]; rows before `border` are the invariant part, the others the spurious one."""
         if border is None:
             return _norm(self.norms[0], h)
-        return torch.cat([_norm(self.norms[0], h[:border]), _norm(self.norms[1], h[border:])])
+        causal, spurious = h.split([border, h.size(0) - border])
+        return torch.cat([_norm(self.norms[0], causal), _norm(self.norms[1], spurious)])
 
 
 def _norm(norm: nn.Module, h: Tensor) -> Tensor:

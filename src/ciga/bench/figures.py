@@ -1,0 +1,284 @@
+"""The paper's figures from records: SVG and PNG, for colour-blind eyes and grey printers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ciga.bench.grid import Records, Variation, configs
+from ciga.bench.paper import (
+    Column,
+    Exhibit,
+    Figure,
+    Panel,
+    Sheet,
+    Statistics,
+    Table,
+    common_methods,
+    main_tables,
+    rows,
+)
+from ciga.bench.stats import CriticalDifference, critical_difference, spread
+from ciga.bench.tables import DEFAULT, fill, lower, score
+from ciga.errors import CigaError, UsageError
+from ciga.explain.draw import pyplot
+from ciga.files import atomic
+
+# Okabe and Ito's colours, in an order of falling lightness contrast between neighbours.
+COLOURS = ("#0072B2", "#E69F00", "#000000", "#CC79A7", "#009E73", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+NAMES = {"accuracy": "test accuracy (%)", "roc_auc": "test ROC-AUC (%)", "mcc": "test MCC"}
+STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ciga",
+}
+
+
+def draw(
+    shown: Exhibit,
+    records: Records,
+    variation: Variation,
+    out: Path,
+    select: str = DEFAULT,
+    seeds: Sequence[int] = (),
+    datasets: Sequence[str] = (),
+) -> list[Path]:
+    """Write the pictures of a figure (of a table: its critical-difference diagram); returns their paths."""
+    if isinstance(shown, Statistics):
+        raise UsageError(f"{shown.name} has nothing to draw: show it with  ciga table {shown.name}.")
+    if isinstance(shown, Table):
+        return _diagram([shown], shown.name, records, variation, out, select, seeds)
+    if shown.kind == "ranks":
+        return _diagram(main_tables(), shown.name, records, variation, out, select, seeds)
+    if shown.kind == "subgraphs":
+        from ciga.bench.subgraphs import draw_subgraphs
+
+        return draw_subgraphs(shown, records, variation, out, select, datasets)
+    drawn = [_lines(shown, sheet, records, variation, out, select, seeds, datasets) for sheet in shown.sheets]
+    paths = [path for pair in drawn for path in pair]
+    if not paths:
+        raise CigaError(f"No run of {shown.name} is recorded: make them with  ciga bench {shown.name}.")
+    return paths
+
+
+def save(figure: Any, stem: Path) -> list[Path]:
+    """Both formats, whole or not at all."""
+    paths = []
+    for suffix in ("svg", "png"):
+        path = stem.with_name(f"{stem.name}.{suffix}")
+        about = {"Date": None} if suffix == "svg" else None
+        with atomic(path) as temporary:
+            figure.savefig(temporary, format=suffix, dpi=200, metadata=about)
+        paths.append(path)
+    pyplot().close(figure)
+    return paths
+
+
+# ---------------------------------------------------------------- curves
+
+
+def _lines(
+    shown: Figure,
+    sheet: Sheet,
+    records: Records,
+    variation: Variation,
+    out: Path,
+    select: str,
+    seeds: Sequence[int],
+    datasets: Sequence[str],
+) -> list[Path]:
+    """One picture of several panels; none if nothing of it is recorded."""
+    panels = [(p, curves(p, records, variation, select, seeds, datasets)) for p in sheet.panels]
+    if not any(points for _, lines in panels for points in lines.values()):
+        return []
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            1, len(panels), figsize=(4.0 * len(panels), 3.6), squeeze=False, layout="constrained"
+        )
+        for axis, (panel, lines) in zip(axes[0], panels, strict=True):
+            draw_panel(axis, panel, lines)
+        figure.suptitle(sheet.title)
+        name = shown.name if len(shown.sheets) == 1 else f"{shown.name}-{sheet.key}"
+        return save(figure, out / name)
+
+
+Points = list[tuple[float, list[float]]]  # x, scores over seeds
+
+
+def curves(
+    panel: Panel,
+    records: Records,
+    variation: Variation,
+    select: str = DEFAULT,
+    seeds: Sequence[int] = (),
+    datasets: Sequence[str] = (),
+) -> dict[str, Points]:
+    """Line -> what is recorded of it."""
+    column = Column(panel.key, panel.title, "", panel.metric, panel.scale)
+    out: dict[str, Points] = {}
+    for line in panel.lines:
+        cells = variation.apply([cell for _, cell in line.points])
+        out[line.label] = []
+        for (x, _), cell in zip(line.points, cells, strict=True):
+            if datasets and cell.dataset not in datasets:
+                continue
+            found = [r for c in configs(cell, variation, seeds) if (r := records.find(c)) is not None]
+            values = [v for r in found if (v := score(r, column, select)) is not None]
+            if values:
+                out[line.label].append((x, values))
+    return out
+
+
+def draw_panel(axis: Any, panel: Panel, lines: Mapping[str, Points]) -> None:
+    """Mean over seeds with a band of one standard deviation; colour, marker and dashes tell lines apart."""
+    half = len(lines) // 2
+    for place, (label, points) in enumerate(lines.items()):
+        if not points:
+            continue
+        xs = [x for x, _ in points]
+        centre = [spread(values)[0] for _, values in points]
+        wide = [spread(values)[1] or 0.0 for _, values in points]
+        # Where a panel compares two kinds of data, the second kind repeats the colours with dashes.
+        paired = panel.x == "bias"
+        colour = COLOURS[(place % half if paired else place) % len(COLOURS)]
+        dashes = "--" if paired and place >= half else "-"
+        axis.plot(xs, centre, dashes, color=colour, marker=MARKERS[place % 6], ms=4.5, lw=1.6, label=label)
+        low, high = (
+            [c - w for c, w in zip(centre, wide, strict=True)],
+            [c + w for c, w in zip(centre, wide, strict=True)],
+        )
+        axis.fill_between(xs, low, high, color=colour, alpha=0.15, lw=0)
+    axis.set_title(panel.title)
+    axis.set_xlabel({"alpha": "α", "beta": "β"}.get(panel.x, panel.x))
+    axis.set_ylabel(NAMES.get(panel.metric, panel.metric))
+    if any(lines.values()):
+        if len(lines) > 1:
+            axis.legend(fontsize=7.5, frameon=False)
+    else:
+        axis.text(0.5, 0.5, "no run recorded", ha="center", va="center", transform=axis.transAxes)
+
+
+# ---------------------------------------------------------------- ranks
+
+
+def _diagram(
+    tables: Sequence[Table],
+    name: str,
+    records: Records,
+    variation: Variation,
+    out: Path,
+    select: str,
+    seeds: Sequence[int],
+) -> list[Path]:
+    """Critical-difference diagrams: of what is recorded, and of the paper's own numbers."""
+    keys = common_methods() if len(tables) > 1 else None
+    found: list[tuple[str, CriticalDifference]] = []
+    ours = _means(tables, keys, records, variation, select, seeds)
+    mine = critical_difference(ours) if len(ours) > 2 else None
+    if mine is not None:
+        found.append((f"ours, {mine.datasets} datasets", mine))
+    theirs = critical_difference(_printed(tables, keys))
+    if theirs is not None:
+        found.append((f"as printed in the paper, {theirs.datasets} datasets", theirs))
+    if not found:
+        raise CigaError(
+            f"{name} has too few datasets for a critical-difference diagram: it takes two or more."
+        )
+    plt = pyplot()
+    with plt.rc_context({**STYLE, "axes.grid": False}):
+        height = max(len(cd.ranks) for _, cd in found)
+        figure, axes = plt.subplots(
+            len(found),
+            1,
+            figsize=(7.5, (0.9 + 0.16 * height) * len(found) + 0.4),
+            squeeze=False,
+            layout="constrained",
+        )
+        for axis, (title, cd) in zip(axes[:, 0], found, strict=True):
+            draw_ranks(axis, title, cd)
+        return save(figure, out / f"{name}-ranks" if len(tables) == 1 else out / name)
+
+
+def _means(
+    tables: Sequence[Table],
+    keys: Sequence[str] | None,
+    records: Records,
+    variation: Variation,
+    select: str,
+    seeds: Sequence[int],
+) -> dict[str, dict[str, float]]:
+    """Method -> dataset -> mean, over the datasets that all methods with any record have."""
+    out: dict[str, dict[str, float]] = {}
+    for table in tables:
+        result = fill(table, records, variation, select=select, methods=keys or (), seeds=seeds)
+        for column in result.columns:
+            for row, mean in result.means(column, select).items():
+                out.setdefault(row, {})[column.key] = -mean if lower(column) else mean
+    most = max((len(found) for found in out.values()), default=0)
+    return {row: found for row, found in out.items() if len(found) == most}
+
+
+def _printed(tables: Sequence[Table], keys: Sequence[str] | None) -> dict[str, dict[str, float]]:
+    out: dict[str, dict[str, float]] = {}
+    for table in tables:
+        columns = {c.key: c for c in table.columns}
+        for (row, column), (mean, _) in table.printed.items():
+            if rows()[row].group != "oracle" and (keys is None or row in keys):
+                out.setdefault(row, {})[column] = -mean if lower(columns[column]) else mean
+    return out
+
+
+def draw_ranks(axis: Any, title: str, cd: CriticalDifference) -> None:
+    """Demšar's diagram: methods on a line of average ranks, bars join what cannot be told apart."""
+    names, count = list(cd.ranks), len(cd.ranks)
+    left = (count + 1) // 2
+    axis.set_xlim(0.3, count + 0.7)
+    bars = cd.cliques()
+    floor = 1.0 + 0.35 * len(bars)
+    axis.set_ylim(floor + 0.8 * left + 0.2, -1.6)
+    axis.hlines(0, 1, count, color="black", lw=1)
+    for rank in range(1, count + 1):
+        axis.vlines(rank, -0.15, 0, color="black", lw=1)
+        axis.text(rank, -0.3, str(rank), ha="center", va="bottom", fontsize=8)
+    for place, name in enumerate(names):
+        at, near = cd.ranks[name], place < left
+        depth = floor + 0.8 * (place if near else count - 1 - place)
+        edge = 1.0 if near else float(count)
+        axis.plot([at, at, edge], [0, depth, depth], color="#555555", lw=0.9)
+        label = rows()[name].label if name in rows() else name
+        words = f"{label}  {at:.2f}" if near else f"{at:.2f}  {label}"
+        weight = "bold" if name.startswith("ciga") else "normal"
+        side = "right" if near else "left"
+        axis.text(
+            edge - 0.05 if near else edge + 0.05,
+            depth,
+            words,
+            ha=side,
+            va="center",
+            fontsize=8,
+            weight=weight,
+        )
+    for step, members in enumerate(bars):
+        y = 0.5 + 0.35 * step
+        axis.plot([cd.ranks[members[0]] - 0.04, cd.ranks[members[-1]] + 0.04], [y, y], color="#0072B2", lw=4)
+    axis.plot([1, 1 + cd.difference], [-1.15, -1.15], color="black", lw=1.5, marker="|", ms=6)
+    axis.text(
+        1 + cd.difference + 0.1,
+        -1.15,
+        f"critical difference {cd.difference:.2f} (Nemenyi, 5 %)",
+        va="center",
+        fontsize=8,
+    )
+    axis.set_title(f"Average ranks, {title}; Friedman p = {cd.p:.2g}", fontsize=9)
+    axis.axis("off")
+    # The labels stand outside the line of ranks: give them room inside the picture.
+    axis.set_xlim(1 - 0.28 * count, count + 0.28 * count)

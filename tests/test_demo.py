@@ -1,0 +1,55 @@
+"""The demo on a handful of graphs: its table, its picture, and where it says they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ciga import demo
+from ciga.run import Plan, plan
+from tests.helpers import SHORT, TINY, ciga
+
+
+def small(method: str, seed: int, quick: bool) -> Plan:
+    """What `demo._plan` makes, with less of everything."""
+    whole = demo.SETTINGS[method]
+    return plan(demo.DATASET, method, seed=seed, data={**TINY, "bias": 0.9}, settings={**whole, **SHORT})
+
+
+def in_this_process(function: Any, items: Any, progress: Any, what: str, chunk: int) -> list[Any]:
+    progress(0, len(items), what)
+    return [function(item) for item in items]
+
+
+def test_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is missing: pip install 'ciga[report]'")
+    monkeypatch.setattr(demo, "_plan", small)
+    monkeypatch.setattr(demo, "parallel_map", in_this_process)
+    out = tmp_path / "out"
+    code, printed, err = ciga(monkeypatch, capsys, "demo", "--quick", "--seeds", 2, "--out", out)
+    assert code == 0, err
+    for word in ("erm", "ciga-v2", "test accuracy", "worst class", "edge AUROC", "seconds", "2 seeds", "ood-val"):
+        assert word in printed
+    assert str(out / "records.json") in printed
+    assert str(out / "subgraphs.png") in printed
+    records = json.loads((out / "records.json").read_text())
+    assert [(r["method"], r["seed"]) for r in records] == [
+        ("erm", 1), ("ciga-v2", 1), ("erm", 2), ("ciga-v2", 2),
+    ]  # fmt: skip
+    image = pyplot.imread(out / "subgraphs.png")
+    assert image[..., :3].std() > 0.02
+
+
+def test_the_plans_are_what_the_demo_says() -> None:
+    for method in ("erm", "ciga-v2"):
+        whole, quick = (demo._plan(method, 3, q).config for q in (False, True))
+        assert whole.data["bias"] == quick.data["bias"] == 0.9
+        assert (whole.data["train_per_class"], quick.data["train_per_class"]) == (3000, 300)
+        assert whole.seed == 3
+    chosen = demo._plan("ciga-v2", 1, True).config.settings
+    assert (chosen["budget"], chosen["size"]) == ("count", 8.0)
