@@ -50,7 +50,8 @@ def rules() -> list[dict[str, Any]]:
 def test_the_published_table(method: str, row: tuple[Any, ...]) -> None:
     dataset, bias, net, widths, dropout, size, inputs, v1, v2 = row
     name = dataset.replace("*", "lbap-core-ec50")
-    found = resolve(method, dataset=name, data={} if bias is None else {"bias": bias}).flat()
+    data = {} if bias is None else {"bias": bias}
+    found = resolve(method, dataset=name, data=data, preset="published").flat()
     assert (found["layers"], found["conv"], found["readout"]) == net
     assert (found["width"], found["classifier_width"] or found["width"]) == widths
     assert found["dropout"] == dropout
@@ -69,7 +70,8 @@ def test_the_published_table(method: str, row: tuple[Any, ...]) -> None:
 def test_baselines_share_the_network_and_have_no_term_of_another_method(row: tuple[Any, ...]) -> None:
     dataset, bias, net, widths, dropout, *_ = row
     name = dataset.replace("*", "lbap-core-ic50")
-    found = resolve("erm", dataset=name, data={} if bias is None else {"bias": bias}).flat()
+    data = {} if bias is None else {"bias": bias}
+    found = resolve("erm", dataset=name, data=data, preset="published").flat()
     assert (found["layers"], found["conv"], found["readout"]) == net
     assert (found["width"], found["dropout"]) == (widths[0], dropout)
     assert "alpha" not in found
@@ -95,10 +97,24 @@ def test_every_rule_names_things_that_exist() -> None:
 # ---------------------------------------------------------------- how they are put together
 
 
+def test_tuned_is_published_where_nothing_was_searched_again() -> None:
+    for dataset in ("nci1", "drugood-ec50-assay", "cmnist-sp"):
+        assert resolve("ciga-v2", dataset=dataset) == resolve("ciga-v2", dataset=dataset, preset="published")
+    data = {"bias": 0.9, "variant": "clean"}
+    tuned = resolve("ciga-v2", dataset="spmotif-struc", data=data).flat()
+    published = resolve("ciga-v2", dataset="spmotif-struc", data=data, preset="published").flat()
+    differing = {k for k in tuned if tuned[k] != published[k]}
+    assert differing == {"budget", "size", "classifier_input", "contrast_input", "alpha", "beta"}
+    one_way = resolve("ciga-v2", dataset="spmotif-struc", data={"variant": "paper"}).flat()
+    assert (one_way["classifier_input"], one_way["lr"]) == ("feat", 3e-3)
+    # A baseline has the same network and schedule under both.
+    assert resolve("erm", dataset="spmotif-struc") == resolve("erm", dataset="spmotif-struc", preset="published")
+
+
 def test_the_users_word_wins_over_the_preset_over_the_default() -> None:
     plain = resolve("ciga-v2", preset="none").flat()
     assert (plain["dropout"], plain["width"]) == (0.0, 32)
-    published = resolve("ciga-v2", dataset="nci1").flat()
+    published = resolve("ciga-v2", dataset="nci1", preset="published").flat()
     assert published["dropout"] == 0.3
     mine = resolve("ciga-v2", {"dropout": "0.1", "budget": "count", "size": "8"}, dataset="nci1").flat()
     assert (mine["dropout"], mine["budget"], mine["size"]) == (0.1, "count", 8.0)

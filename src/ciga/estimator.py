@@ -192,10 +192,12 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             model.classes_ = np.asarray(about["classes"])
             model.selected_ = about["selected"]
             fingerprint = about["fingerprint"]
-        except (ValueError, KeyError, TypeError) as error:
+            if model.classes_.shape != (spec.classes,):
+                raise ValueError("the number of classes")
+            chosen = resolve(model.method, model.settings, preset="none")
+            network = chosen.method.network(spec, chosen.backbone)
+        except (ValueError, KeyError, TypeError, RuntimeError) as error:
             raise CigaError(f"{folder / 'model.json'} is damaged: {error!r}.") from None
-        chosen = resolve(model.method, model.settings, preset="none")
-        network = chosen.method.network(spec, chosen.backbone)
         tensors, _ = read_tensors(folder / "weights.safetensors")
         try:
             network.load_state_dict(tensors)

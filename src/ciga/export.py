@@ -11,6 +11,7 @@ Outputs: probability [G, C]; for methods that extract, score [E] and kept [E] as
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,10 @@ class MaskedEdges(Edges):
         super().__init__(index, mask if weight is None else weight * mask, attr, nodes, None)
         self.mask = mask  # [E] 1.0 or 0.0
 
-    def symmetric_norm(self) -> tuple[Tensor, Tensor]:
-        assert self.weight is not None
+    @cached_property
+    def own(self) -> Tensor:
         degree = self.mask.new_zeros(self.nodes).index_add(0, self.index[1], self.mask)
-        scale = (degree + 1).rsqrt()
-        edge = scale[self.index[0]] * scale[self.index[1]] * self.weight
-        return edge.unsqueeze(1), (scale * scale).unsqueeze(1)
+        return (degree + 1.0).reciprocal().unsqueeze(1)
 
 
 class Exportable(nn.Module):
@@ -221,7 +220,8 @@ def export(model: Model, path: str | Path, kind: str = "torch-export", graphs: i
     with torch.no_grad(), atomic(path) as temporary:
         program = torch.export.export(module, example, dynamic_shapes=tuple(shapes), strict=False)
         if kind == "torch-export":
-            torch.export.save(program, temporary)  # type: ignore[arg-type]
+            with temporary.open("wb") as file:
+                torch.export.save(program, file)
             exported = program.module()
             worst = max(_gap(model, store, module, lambda *a: exported(*a)[0]) for store in checks)
         else:

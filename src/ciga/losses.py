@@ -19,16 +19,13 @@ def contrast(z: Tensor, positive: Tensor, candidate: Tensor, temperature: float 
         candidate: [B, B], True where column stands in row's denominator; contains `positive`.
     """
     z = normalize(z, dim=1)
-    similarity = z @ z.T / temperature
-    similarity = similarity.masked_fill(~candidate, -torch.inf)
-    # An anchor without candidates has only -inf in its row: its log-sum is replaced, it has no positives.
-    empty = ~candidate.any(1, keepdim=True)
-    log_total = similarity.masked_fill(empty, 0.0).logsumexp(1, keepdim=True)
-    log_share = (similarity - log_total).masked_fill(~positive, 0.0)
-    count = positive.sum(1)
-    per_anchor = -log_share.sum(1) / count.clamp(min=1)
+    # Not -inf: in the row of an anchor without candidates it would make NaN, and NaN * 0 is NaN.
+    never = torch.finfo(z.dtype).min
+    log_share = (z @ z.T / temperature).masked_fill(~candidate, never).log_softmax(1)
+    weight = positive.to(z.dtype)
+    count = weight.sum(1, keepdim=True)
     anchors = (count > 0).sum()
-    return per_anchor.sum() / anchors.clamp(min=1)
+    return -(log_share * (weight / count.clamp(min=1))).sum() / anchors.clamp(min=1)
 
 
 def supervised_contrast(z: Tensor, y: Tensor, temperature: float = 1.0) -> Tensor:

@@ -17,7 +17,7 @@ from ciga.files import write_tensors
 from ciga.records import Config, Runs, peak_memory_mb, versions
 from ciga.registry import load_plugin
 from ciga.selection import default_selector
-from ciga.settings import Settings, resolve
+from ciga.settings import DEFAULT_PRESET, Settings, resolve
 from ciga.train import Fitted, fit, pick_device
 
 PROTOCOLS = ("ood", "iid")
@@ -44,7 +44,7 @@ def plan(
     seed: int = 1,
     data: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    preset: str = "published",
+    preset: str = DEFAULT_PRESET,
     protocol: str = "ood",
     plugins: Sequence[str | Path] = (),
 ) -> Plan:

@@ -139,7 +139,7 @@ def test_methods_are_listed_with_their_hyper_parameters(command: Command) -> Non
         (["run", "spmotif-struc", "erm", "--protocol", "iit"], "There is no protocol"),
         (["run", "spmotif-struc", "erm", "--seed", "-1"], "--seed"),
         (["run", "spmotif-struc", "erm", "--sede", "1"], "--sede"),
-        (["run", "spmotif-struc"], "METHOD"),
+        (["run", "spmotif-struc"], "Missing argument"),
         (["rnu"], "rnu"),
         (["run", "spmotif-struc", "erm", "--device", "tpu", *pairs_of("--data", TINY)], "There is no device"),
     ],

@@ -100,7 +100,7 @@ def configs(cell: Cell, variation: Variation, seeds: Sequence[int] = ()) -> list
         seed=given[0],
         data=cell.data,
         settings=cell.settings,
-        preset=variation.preset,
+        preset=cell.preset or variation.preset,
         protocol=cell.protocol,
         plugins=variation.plugins,
     ).config
@@ -120,7 +120,7 @@ def jobs(cells: Iterable[Cell], variation: Variation, seeds: Sequence[int] = ())
                     "seed": config.seed,
                     "data": dict(cell.data),
                     "settings": dict(cell.settings),
-                    "preset": variation.preset,
+                    "preset": cell.preset or variation.preset,
                     "protocol": cell.protocol,
                     "plugins": list(variation.plugins),
                 }

@@ -25,11 +25,12 @@ class Cell:
     data: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     protocol: str = "ood"
+    preset: str = ""  # empty: whatever the user starts from
 
     def __str__(self) -> str:
         given = ", ".join(f"{k}={v}" for k, v in {**self.data, **self.settings}.items())
-        iid = " (IID)" if self.protocol == "iid" else ""
-        return f"{self.method}{iid} on {self.dataset}" + (f" ({given})" if given else "")
+        kind = " (IID)" if self.protocol == "iid" else f" ({self.preset})" if self.preset else ""
+        return f"{self.method}{kind} on {self.dataset}" + (f" ({given})" if given else "")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Row:
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     protocol: str = "ood"
+    preset: str = ""
     group: str = "baseline"
     extra: bool = False  # ours to add, not in the paper
 
@@ -80,12 +82,12 @@ class Table:
         if not (row.extra or column.extra or (row.key, column.key) in self.printed):
             return None
         data = {**column.data, **self.row_data.get(row.key, {})}
-        return Cell(column.dataset, row.method, self.seeds, data, row.settings, row.protocol)
+        return Cell(column.dataset, row.method, self.seeds, data, row.settings, row.protocol, row.preset)
 
     def select(
         self, methods: Sequence[str] = (), datasets: Sequence[str] = (), extra: Iterable[Row] = ()
     ) -> tuple[list[Row], list[Column]]:
-        """The rows and columns of these names (keys, methods, datasets); by default those of the paper.
+        """The rows and columns of these names (keys, methods, datasets, or `all`); by default the paper's.
 
         `extra` rows are the user's own: they stand in the table whatever names were asked for.
         """
@@ -219,7 +221,9 @@ def _table(raw: dict[str, Any]) -> Table:
     shown = [rows()[key] for key in numbers]
     added = [Row(**{**vars(row), "extra": True}) for row in extra]
     seeds = tuple(range(1, raw.pop("seeds") + 1))
-    return Table(rows=(*shown, *added), columns=columns, seeds=seeds, printed=printed, **raw)
+    order = ("baseline", "ours", "oracle")
+    lines = tuple(sorted([*shown, *added], key=lambda row: order.index(row.group)))
+    return Table(rows=lines, columns=columns, seeds=seeds, printed=printed, **raw)
 
 
 def _statistics() -> Statistics:
@@ -322,6 +326,8 @@ def _named(kind: str, things: Iterable[Any], wanted: Sequence[str], names: Any) 
     things = list(things)
     if not wanted:
         return [t for t in things if not getattr(t, "extra", False)]
+    if list(wanted) == ["all"]:
+        return things
     known = {name for t in things for name in names(t)}
     for name in wanted:
         if name not in known:

@@ -51,7 +51,7 @@ def _model(cell: Cell, records: Records, variation: Variation, select: str) -> t
             seed=seed,
             data=cell.data,
             settings=cell.settings,
-            preset=variation.preset,
+            preset=cell.preset or variation.preset,
             plugins=variation.plugins,
         )
         record = records.find(planned.config)

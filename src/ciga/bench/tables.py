@@ -161,14 +161,21 @@ def fill(
             result.entries[row.key, column.key, rule] = entry
         found += len(got)
     result.rows = [
-        r for r in rows if not r.extra or methods or r in added or any(k == r.key for k, _ in live)
+        r for r in rows if not r.extra or _named(methods) or r in added or any(k == r.key for k, _ in live)
     ]
-    result.columns = [c for c in columns if not c.extra or datasets or any(k == c.key for _, k in live)]
+    result.columns = [
+        c for c in columns if not c.extra or _named(datasets) or any(k == c.key for _, k in live)
+    ]
     shown = {(r.key, c.key) for r in result.rows for c in result.columns}
     result.entries = {k: e for k, e in result.entries.items() if k[:2] in shown}
     result.wanted = sum(n for key, n in counts.items() if key in shown)
     result.notes = _notes(result, records, found, select)
     return result
+
+
+def _named(wanted: Sequence[str]) -> bool:
+    """Did the user ask for these very rows or columns?"""
+    return bool(wanted) and list(wanted) != ["all"]
 
 
 def score(record: Mapping[str, Any], column: Column, rule: str) -> float | None:

@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import typer
 
-from ciga.cli import bench, data, run
+from ciga.cli import bench, data, run, runs, tune
 from ciga.errors import CigaError, UsageError
 
 app = typer.Typer(
@@ -30,6 +30,8 @@ app.add_typer(data.app, name="data")
 app.command("bench")(bench.bench)
 app.command("table")(bench.table)
 app.command("figure")(bench.figure)
+app.command("tune")(tune.tune)
+app.add_typer(runs.app, name="runs")
 
 
 def main() -> None:
@@ -39,9 +41,10 @@ def main() -> None:
     except CigaError as error:
         print(f"ciga: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, UsageError) else 1)
-    except KeyboardInterrupt:
-        print("\nciga: stopped. The same command continues where this one left off.", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == 130:  # what typer makes of Ctrl-C, without a word
+            print("\nciga: stopped. The same command continues where this one left off.", file=sys.stderr)
+        raise
     except BrokenPipeError:
         # The reader of our output has gone (`ciga … | head`): nobody is left to complain to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

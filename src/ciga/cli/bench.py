@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(help="A table or figure (see: ciga bench --list).")]
 Methods = Annotated[
-    list[str], typer.Option("--methods", help="Only these rows, comma-separated; also extra ones.")
+    list[str],
+    typer.Option("--methods", help="Only these rows, comma-separated; all: also those not in the paper."),
 ]
 Datasets = Annotated[
-    list[str], typer.Option("--datasets", help="Only these columns, comma-separated; also extra ones.")
+    list[str],
+    typer.Option("--datasets", help="Only these columns, comma-separated; all: also those not in the paper."),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, like 1-5 or 1,3,5; else the paper's.")]
 Epochs = Annotated[int | None, typer.Option("--epochs", help="At most so many epochs (--set epochs=N).")]
-Preset = Annotated[str, typer.Option("--preset", help="Settings to start from: published, or none.")]
+Preset = Annotated[
+    str, typer.Option("--preset", help="Settings to start from: published (the paper's), tuned, or none.")
+]
 Rows = Annotated[
     list[str],
     typer.Option("--row", help="A row of your own: 'LABEL=METHOD' or 'LABEL=METHOD:key=value,key=value'."),

@@ -31,17 +31,19 @@ def run(
     set_: Pairs = [],  # noqa: B006 (typer copies it)
     data: DataPairs = [],  # noqa: B006
     settings: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
-    preset: Annotated[str, typer.Option(help="Settings to start from: published, or none.")] = "published",
+    preset: Annotated[str, typer.Option(help="Settings to start from: tuned, published (the paper's), or none.")] = "tuned",
     protocol: Annotated[str, typer.Option(help="ood, or iid: all data shuffled (the oracle rows).")] = "ood",
     runs_dir: RunsDir = Path("runs"),
     plugin: Plugins = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     threads: Annotated[int, typer.Option(help="CPU threads of the run.", min=1)] = 1,
+    log: Annotated[list[str], typer.Option("--log", help="Also log to this: tensorboard.")] = [],  # noqa: B006
     json_: AsJson = False,
 ) -> None:
     """Train METHOD on DATASET and record what came out; the same run again returns at once."""
     from ciga import options
     from ciga.cli.progress import epoch_bar
+    from ciga.loggers import hooks
     from ciga.run import execute, plan
     from ciga.settings import read_settings
 
@@ -60,8 +62,9 @@ def run(
         plugins=plugin,
     )
     with epoch_bar(f"{method} on {dataset}, seed {seed}") as bar:
+        watch = hooks(log, runs_dir / planned.config.hash, bar.epoch)
         record = execute(
-            planned, runs_dir, device=device, threads=threads, progress=bar.data, on_epoch=bar.epoch
+            planned, runs_dir, device=device, threads=threads, progress=bar.data, on_epoch=watch
         )
     if json_:
         typer.echo(json.dumps(record))

@@ -103,12 +103,8 @@ class CIGAv2(CIGAv1):
         parts = network.split(batch)
         if not self.beta:
             return self.invariant_terms(network.predict(parts), batch.y)
-        prediction = network.predict_both(parts)
+        prediction = network.predict_both(parts, self.spurious_gradient)
         logits = prediction.spurious_logits
-        if not self.spurious_gradient:
-            assert network.spurious_head is not None
-            assert prediction.spurious_representation is not None
-            logits = network.spurious_head(prediction.spurious_representation.detach())
         assert logits is not None
         spurious, causal = cross_entropy(logits, batch.y), cross_entropy(prediction.logits, batch.y)
         hinge = torch.where(causal.detach() <= spurious.detach(), spurious, 0.0).mean()

@@ -48,29 +48,26 @@ class Extractor(nn.Module):
 
     def score(self, h: Tensor, batch: Batch) -> Tensor:
         """One logit per undirected edge, [P]."""
-        source, target = batch.edge_index
+        links = batch.links
         if self.mlp is None:
-            logit = (h[source] * h[target]).sum(1)
+            logit = (links.at_source(h) * links.at_target(h)).sum(1)
         else:
-            u, v = self.mlp["source"](h), self.mlp["target"](h)
-            hidden = (u.index_select(0, source) + v.index_select(0, target)).relu()
-            logit = self.mlp["out"](hidden).squeeze(1)
+            hidden = links.at_source(self.mlp["source"](h)) + links.at_target(self.mlp["target"](h))
+            logit = self.mlp["out"](hidden.relu_()).squeeze(1)
         total = logit.new_zeros(batch.num_pairs).index_add(0, batch.pair, logit)
-        count = logit.new_zeros(batch.num_pairs).index_add_(0, batch.pair, torch.ones_like(logit))
-        return total / count
+        return total / torch.bincount(batch.pair, minlength=batch.num_pairs)
 
     def keep(self, score: Tensor, batch: Batch) -> Tensor:
         """The chosen edges, [P]: a choice, so it carries no gradient."""
         score = score.detach()
         if self.budget == "threshold":
             return score.sigmoid() >= self.size
-        graph = batch.pair_batch
-        pairs = graph.new_zeros(batch.num_graphs).index_add_(0, graph, torch.ones_like(graph))
+        pairs = torch.bincount(batch.pair_batch, minlength=batch.num_graphs)
         if self.budget == "count":
-            quota = torch.full_like(pairs, int(self.size))
+            quota = pairs.clamp(max=int(self.size))
         else:
             quota = (pairs * self.size - 1e-6).ceil().long()
-        return rank_within(score, graph, pairs) < quota[graph]
+        return top_within(score, batch.pair_batch, pairs, quota)
 
     def forward(self, h: Tensor, batch: Batch) -> Partition:
         score = self.score(h, batch)
@@ -78,15 +75,29 @@ class Extractor(nn.Module):
 
 
 def rank_within(score: Tensor, graph: Tensor, count: Tensor) -> Tensor:
-    """Rank of each score within its graph, 0 for the largest, [P]; `graph` [P] ascending, `count` [G].
+    """Rank of each score within its graph, 0 for the largest: [P], from `graph` [P] ascending and `count` [G]."""
+    order = _best_first(score, graph)
+    start = count.cumsum(0) - count
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(order.numel(), device=order.device) - start[graph]
+    return rank
+
+
+def top_within(score: Tensor, graph: Tensor, count: Tensor, quota: Tensor) -> Tensor:
+    """Is a score among the `quota` [G] largest of its graph? [P], arguments as in `rank_within`."""
+    order = _best_first(score, graph)
+    # In this order, too, `graph` is the graph of each row: those before `stop` of their graph are its best.
+    stop = count.cumsum(0) - count + quota
+    top = torch.arange(order.numel(), device=order.device) < stop.index_select(0, graph)
+    return torch.empty_like(top).index_copy_(0, order, top)
+
+
+def _best_first(score: Tensor, graph: Tensor) -> Tensor:
+    """The order by graph and, within a graph, from the largest score down.
 
     One exact sort does it: the bits of a float, with negative numbers turned around, sort like the float,
     so graph and score fit into one integer key.
     """
     bits = score.float().view(torch.int32)
-    ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long()
-    order = ((graph << 33) - ordered).argsort()
-    start = count.cumsum(0) - count
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(order.numel(), device=order.device) - start[graph]
-    return rank
+    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return torch.sub(graph << 33, ordered).argsort()

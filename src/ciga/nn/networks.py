@@ -37,17 +37,40 @@ class GraphNetwork(nn.Module):
 
 @dataclass
 class Parts:
-    """What the featurizer made of a batch."""
+    """What the featurizer made of a batch.
+
+    G_c and G_s share no edge, so both fit into one graph of 2N nodes: a node's copy in G_s stands N rows
+    further down. A node is in a part if one of its edges is.
+    """
 
     batch: Batch
     hidden: Tensor  # [N, d] the featurizer's node embeddings
     partition: Partition
-    kept_nodes: Tensor  # rows of the nodes of G_c
+
+    def __post_init__(self) -> None:
+        batch, kept, nodes = self.batch, self.partition.kept, self.batch.num_nodes
+        self.dropped = kept.logical_not().long().index_select(0, batch.pair)  # [E] 1 in G_s
+        self.ends = torch.add(batch.edge_index, self.dropped, alpha=nodes)  # [2, E] among the 2N nodes
+        present = torch.zeros(2 * nodes, dtype=torch.bool, device=kept.device)
+        present.index_fill_(0, self.ends.flatten(), True)
+        # A graph that keeps no edge (it may have none) stays in the batch: all its nodes are in G_c.
+        empty = torch.ones(batch.num_graphs, dtype=torch.bool, device=kept.device)
+        empty.index_fill_(0, batch.pair_batch.masked_select(kept), False)
+        present[:nodes] |= empty.index_select(0, batch.batch)
+        self.rows = present.nonzero().flatten()  # of the 2N nodes those in a part: G_c's, then G_s's
+        self.place = present.cumsum(0) - 1  # [2N] where in `rows` a node stands
+        self.border = int(present[:nodes].sum())  # number of G_c's nodes
+
+    @property
+    def kept_nodes(self) -> Tensor:
+        """Rows of the nodes of G_c."""
+        return self.rows[: self.border]
 
     def pooled(self) -> Tensor:
         """Sum of the featurizer's embeddings over the nodes of each G_c, [G, d]."""
         rows = self.kept_nodes
-        return sum_of(self.hidden[rows], self.batch.batch[rows], self.batch.num_graphs)
+        graph = self.batch.batch.index_select(0, rows)
+        return sum_of(self.hidden.index_select(0, rows), graph, self.batch.num_graphs)
 
 
 @dataclass
@@ -99,76 +122,65 @@ class InvariantNetwork(nn.Module):
     def split(self, batch: Batch) -> Parts:
         """Let the featurizer choose the invariant subgraph of each graph."""
         hidden = self.featurizer(batch)
-        partition = self.extractor(hidden, batch)
-        return Parts(batch, hidden, partition, _kept_nodes(batch, partition))
+        return Parts(batch, hidden, self.extractor(hidden, batch))
 
     def predict(self, parts: Parts) -> Prediction:
         """Classify from G_c."""
-        part, weight, _ = self._part(parts, spurious=False)
+        part, weight = self._part(parts, spurious=False)
         representation = self.readout(self.classifier(part, weight), part.batch, part.num_graphs)
         return Prediction(parts, representation, self.head(representation))
 
-    def predict_both(self, parts: Parts) -> Prediction:
-        """Classify from G_c and, with its own head, from G_s: one pass over both side by side."""
-        assert self.spurious_head is not None
-        part, weight, border = self._part(parts, spurious=True)
-        h = self.classifier(part, weight, border)
-        both = self.readout(h, part.batch, part.num_graphs)
-        causal, spurious = both.chunk(2)
-        return Prediction(parts, causal, self.head(causal), spurious, self.spurious_head(spurious))
+    def predict_both(self, parts: Parts, spurious_gradient: bool = True) -> Prediction:
+        """Classify from G_c and, with its own head, from G_s.
 
-    def _part(self, parts: Parts, spurious: bool) -> tuple[Batch, Tensor, int]:
-        """G_c (and G_s after it) as one batch, with edge weights and the number of G_c's nodes.
-
-        The parts share no edge, so both fit into the one edge list: a node's copy in G_s is a node
-        of its own, N rows further down, and graph i's G_s is graph G + i.
+        Without `spurious_gradient` what G_s says trains its head alone: its pass is then forward only.
         """
-        batch, kept = parts.batch, parts.partition.kept[parts.batch.pair]  # [E]
-        nodes, graphs = batch.num_nodes, batch.num_graphs
-        logit = parts.partition.score[batch.pair]
-        rows = parts.kept_nodes
-        border = rows.numel()
-        if spurious:
-            ends = batch.edge_index + torch.where(kept, 0, nodes)
-            logit = torch.where(kept, logit, -logit)
-            present = torch.zeros(nodes, dtype=torch.bool, device=kept.device)
-            present[batch.edge_index[:, ~kept].flatten()] = True
-            rows = torch.cat([rows, present.nonzero().flatten() + nodes])
-            attr, edge_batch, pair = (
-                batch.edge_attr,
-                batch.edge_batch + torch.where(kept, 0, graphs),
-                batch.pair,
-            )
-        else:
-            chosen = kept.nonzero().flatten()
-            ends, logit = batch.edge_index[:, chosen], logit[chosen]
-            attr = None if batch.edge_attr is None else batch.edge_attr[chosen]
-            edge_batch, pair = batch.edge_batch[chosen], batch.pair[chosen]
-        place = torch.empty(nodes * 2, dtype=torch.long, device=rows.device)
-        place[rows] = torch.arange(rows.numel(), device=rows.device)
-        original = rows % nodes if spurious else rows
+        assert self.spurious_head is not None
+        if spurious_gradient:  # one pass over both, side by side
+            part, weight = self._both(parts)
+            h = self.classifier(part, weight, parts.border)
+            causal, spurious = self.readout(h, part.batch, part.num_graphs).chunk(2)
+            return Prediction(parts, causal, self.head(causal), spurious, self.spurious_head(spurious))
+        prediction = self.predict(parts)
+        with torch.no_grad():
+            part, weight = self._part(parts, spurious=True)
+            spurious = self.readout(self.classifier(part, weight, border=0), part.batch, part.num_graphs)
+        prediction.spurious_representation = spurious
+        prediction.spurious_logits = self.spurious_head(spurious)
+        return prediction
+
+    def _part(self, parts: Parts, spurious: bool) -> tuple[Batch, Tensor]:
+        """G_c or G_s as a batch, with the weights of its edges."""
+        batch, kept, score = parts.batch, parts.partition.kept, parts.partition.score
+        chosen = (parts.dropped == spurious).nonzero().flatten()
+        shift = parts.border if spurious else 0
+        rows = parts.rows[shift:] - batch.num_nodes if spurious else parts.kept_nodes
+        pair = batch.pair.index_select(0, chosen)
         inputs = batch.x if self.raw else parts.hidden
         part = replace(
             batch,
-            x=inputs[original],
-            edge_index=place[ends],
-            edge_attr=attr,
-            batch=batch.batch[original] + torch.where(rows < nodes, 0, graphs),
-            edge_batch=edge_batch,
+            x=inputs.index_select(0, rows),
+            edge_index=parts.place[parts.ends.index_select(1, chosen)] - shift,
+            edge_attr=None if batch.edge_attr is None else batch.edge_attr.index_select(0, chosen),
+            batch=batch.batch.index_select(0, rows),
+            edge_batch=batch.edge_batch.index_select(0, chosen),
             pair=pair,
-            num_graphs=graphs * (1 + spurious),
+            edge_truth=None,
         )
-        return part, logit.sigmoid(), border
+        return part, (-score if spurious else score).index_select(0, pair).sigmoid()
 
-
-def _kept_nodes(batch: Batch, partition: Partition) -> Tensor:
-    """Rows of the nodes of G_c: those with a kept edge, and all nodes of a graph that keeps no edge.
-
-    The latter is for graphs without edges: they stay in the batch and are judged by their features.
-    """
-    kept = partition.kept[batch.pair]
-    present = torch.zeros(batch.num_nodes, dtype=torch.bool, device=kept.device)
-    present[batch.edge_index[:, kept].flatten()] = True
-    empty = torch.ones(batch.num_graphs, dtype=torch.bool, device=kept.device)
-    empty[batch.edge_batch[kept]] = False
-    return (present | empty[batch.batch]).nonzero().flatten()
+    def _both(self, parts: Parts) -> tuple[Batch, Tensor]:
+        """G_c and G_s in one batch, with the weights of the edges; graph i's G_s is graph G + i."""
+        batch, kept, score = parts.batch, parts.partition.kept, parts.partition.score
+        nodes, graphs = batch.num_nodes, batch.num_graphs
+        original = parts.rows.remainder(nodes)
+        inputs = batch.x if self.raw else parts.hidden
+        part = replace(
+            batch,
+            x=inputs.index_select(0, original),
+            edge_index=parts.place[parts.ends],
+            batch=torch.add(batch.batch.index_select(0, original), parts.rows >= nodes, alpha=graphs),
+            edge_batch=torch.add(batch.edge_batch, parts.dropped, alpha=graphs),
+            num_graphs=2 * graphs,
+        )
+        return part, torch.where(kept, score, -score).sigmoid().index_select(0, batch.pair)

@@ -1,0 +1,251 @@
+"""`ciga runs`: list, show, compare and export records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ciga.cli.run import AsJson, RunsDir
+
+app = typer.Typer(help="List, show, compare and export the records of runs.", invoke_without_command=True)
+
+Dataset = Annotated[str | None, typer.Option(help="Only this dataset (a pattern like spmotif-*).")]
+Method = Annotated[str | None, typer.Option(help="Only this method (a pattern).")]
+Where = Annotated[
+    list[str], typer.Option("--where", help="Only runs with this option or setting.", metavar="KEY=VALUE")
+]
+
+
+@app.callback()
+def runs(
+    context: typer.Context,
+    dataset: Dataset = None,
+    method: Method = None,
+    where: Where = [],  # noqa: B006 (typer copies it)
+    failed: Annotated[bool, typer.Option("--failed", help="Runs that failed, with their errors.")] = False,
+    json_: AsJson = False,
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """List records: one line a run, its test score under its own selection rule."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if context.invoked_subcommand is not None:
+        return
+    if failed:
+        for file in sorted(runs_dir.glob("*/error.json")):
+            said = json.loads(file.read_text())
+            typer.echo(f"{file.parent.name}  {said['time']}  {said['error']}")
+        return
+    found = select(runs_dir, dataset, method, where)
+    if json_:
+        typer.echo(json.dumps([{k: v for k, v in r.items() if k != "history"} for r in found]))
+        return
+    view = Table(
+        "run", "dataset", "method", "seed", "metric", "test", "selected by", "epochs", "s", "finished"
+    )
+    view.columns[0].no_wrap = True
+    for record in found:
+        value = test_score(record)
+        view.add_row(
+            record["hash"],
+            record["dataset"],
+            record["method"] + (" (iid)" if record["protocol"] == "iid" else ""),
+            str(record["seed"]),
+            record["metric"],
+            "–" if value is None else f"{value:.3f}",
+            record["selection"],
+            str(record["epochs"]),
+            f"{record['seconds']:.0f}",
+            record["finished"],
+        )
+    Console().print(view)
+    Console().print(f"{len(found)} runs in {runs_dir}")
+
+
+@app.command("show")
+def show(
+    run: Annotated[str, typer.Argument(help="A run's name, or the beginning of it.")],
+    json_: AsJson = False,
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """Show one record."""
+    from ciga.cli.run import _show
+
+    record = one(runs_dir, run)
+    if json_:
+        typer.echo(json.dumps(record))
+        return
+    _show(record, runs_dir / record["hash"])
+    for group in ("data", "settings", "notes", "versions"):
+        typer.echo(f"{group}: " + ", ".join(f"{k}={v}" for k, v in record[group].items()))
+
+
+@app.command("compare")
+def compare(
+    names: Annotated[list[str], typer.Argument(help="Runs to compare (two or more).")],
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """Show runs side by side: what differs, and the scores."""
+    from rich.console import Console
+    from rich.table import Table
+
+    records = [one(runs_dir, name) for name in names]
+    rows: dict[str, list[str]] = {}
+    flat = [flatten(r) for r in records]
+    for key in dict.fromkeys(k for f in flat for k in f):
+        values = [_short(f.get(key)) for f in flat]
+        if len(set(values)) > 1 or key in ("dataset", "method"):
+            rows[key] = values
+    view = Table("", *[r["hash"] for r in records])
+    for key, values in rows.items():
+        view.add_row(key, *values)
+    Console().print(view)
+
+
+@app.command("export")
+def export(
+    csv_: Annotated[Path | None, typer.Option("--csv", help="One line a run.")] = None,
+    parquet: Annotated[Path | None, typer.Option("--parquet", help="The same, as Parquet.")] = None,
+    jsonl: Annotated[
+        Path | None, typer.Option("--jsonl", help="Whole records, to commit or pass on.")
+    ] = None,
+    history: Annotated[bool, typer.Option("--history", help="With --jsonl, keep every epoch.")] = False,
+    dataset: Dataset = None,
+    method: Method = None,
+    where: Where = [],  # noqa: B006
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """Write records to a file: a table of them, or the records themselves."""
+    from ciga.errors import CigaError, UsageError
+    from ciga.files import atomic
+
+    found = select(runs_dir, dataset, method, where)
+    if csv_ is parquet is jsonl is None:
+        raise UsageError("Say where to: --csv FILE, --parquet FILE or --jsonl FILE.")
+    if not found:
+        raise CigaError(f"No such run is recorded in {runs_dir}.")
+    if jsonl is not None:
+        kept = found if history else [{**r, "history": []} for r in found]
+        lines = [json.dumps(r) for r in sorted(kept, key=_order)]
+        with atomic(jsonl) as temporary:
+            temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if csv_ is not None:
+        with atomic(csv_) as temporary:
+            temporary.write_text(to_csv(found), encoding="utf-8")
+    if parquet is not None:
+        _write_parquet(found, parquet)
+    for path in (csv_, parquet, jsonl):
+        if path is not None:
+            typer.echo(f"{len(found)} runs in {path}", err=True)
+
+
+# ---------------------------------------------------------------- records
+
+
+def select(
+    runs_dir: Path, dataset: str | None, method: str | None, where: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The records that fit, each once."""
+    from fnmatch import fnmatchcase
+
+    from ciga import options
+    from ciga.records import Runs
+
+    wanted = options.parse_pairs(where, "--where")
+    found: dict[str, dict[str, Any]] = {}
+    for record in Runs(runs_dir):
+        known = {**record["data"], **record["settings"], **{k: record[k] for k in ("seed", "protocol")}}
+        fits = fnmatchcase(record["dataset"], dataset or "*") and fnmatchcase(record["method"], method or "*")
+        if fits and all(_same(known.get(k), v) for k, v in wanted.items()):
+            found.setdefault(record["hash"], record)
+    return sorted(found.values(), key=_order)
+
+
+def one(runs_dir: Path, name: str) -> dict[str, Any]:
+    """The record whose name begins so."""
+    from ciga.errors import UsageError
+    from ciga.records import Runs
+
+    found = {r["hash"]: r for r in Runs(runs_dir) if r["hash"].startswith(name)}
+    if len(found) != 1:
+        what = "No run" if not found else f"{len(found)} runs"
+        raise UsageError(f"{what} in {runs_dir} begin with '{name}' (ciga runs lists them).")
+    return next(iter(found.values()))
+
+
+def flatten(record: dict[str, Any]) -> dict[str, Any]:
+    """A record as one flat row: `data.bias`, `settings.alpha`, `ood-val.ood_test.accuracy`."""
+    out = {k: v for k, v in record.items() if not isinstance(v, dict | list)}
+    for group in ("data", "settings", "versions"):
+        out |= {f"{group}.{k}": _cell(v) for k, v in record[group].items()}
+    for rule, scores in record["selected"].items():
+        out[f"{rule}.epoch"] = scores["epoch"]
+        for split, values in scores.items():
+            if split != "epoch":
+                out |= {f"{rule}.{split}.{k}": v for k, v in values.items()}
+    return out
+
+
+def to_csv(records: Iterable[dict[str, Any]]) -> str:
+    """One line a run; a column a run has not is empty."""
+    import csv
+    import io
+
+    rows = [flatten(r) for r in records]
+    names = list(dict.fromkeys(k for row in rows for k in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _write_parquet(records: Iterable[dict[str, Any]], path: Path) -> None:
+    from ciga.errors import MissingExtra
+    from ciga.files import atomic
+
+    try:
+        import pandas as pd
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise MissingExtra("pandas and pyarrow", "tables") from None
+    frame = pd.DataFrame([flatten(r) for r in records])
+    # An option may be a number in one dataset and a word in another: such a column is text.
+    for name in frame.columns:
+        if len({type(v) for v in frame[name].dropna()} - {int, float}) > 1:
+            frame[name] = frame[name].map(lambda v: None if v is None else str(v))
+    with atomic(path) as temporary:
+        frame.to_parquet(temporary)
+
+
+def test_score(record: dict[str, Any]) -> float | None:
+    """Of the default rule, on the shifted test data where there are any."""
+    chosen = record["selected"].get(record["selection"], {})
+    value = (chosen.get("ood_test") or chosen.get("id_test") or {}).get(record["metric"])
+    return None if value is None else float(value)
+
+
+def _order(record: dict[str, Any]) -> tuple[Any, ...]:
+    data = json.dumps(record["data"], sort_keys=True)
+    return record["dataset"], data, record["method"], record["seed"], record["hash"]
+
+
+def _cell(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _short(value: Any) -> str:
+    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _same(mine: Any, text: str) -> bool:
+    """Does a value, as recorded, equal one from the command line?"""
+    try:
+        return float(mine) == float(text)
+    except (TypeError, ValueError):
+        return str(mine).lower() == text.lower()

@@ -1,0 +1,273 @@
+"""Settings by search: Optuna over a method's grid or ranges, judged on validation data alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ciga import options
+from ciga.errors import CigaError, MissingExtra, UsageError, unknown
+from ciga.methods.method import methods
+from ciga.nn.encoder import Backbone
+from ciga.records import Busy
+from ciga.run import Plan, execute, plan
+from ciga.selection import SELECTORS, default_selector
+from ciga.settings import DEFAULT_PRESET
+from ciga.train import Training
+
+SPACES = ("grid", "ranges", "paper")
+#: Trials before the median of the others may end one.
+STARTUP = 5
+
+_ALPHA, _BETA, _PENALTY = (0.5, 1, 2, 4, 8, 16, 32), (0.5, 1, 2, 4), (0.01, 0.1, 1, 10, 100)
+#: What the paper searched (dataset pattern, method pattern, grid); later entries win. The rest is fixed.
+PAPER: list[tuple[str, str, dict[str, tuple[float, ...]]]] = [
+    ("*", "ciga-*", {"alpha": _ALPHA}),
+    ("*", "ciga-v2", {"beta": _BETA}),
+    ("cmnist-sp", "ciga-v2", {"beta": (*_BETA, 16, 32)}),
+    ("graph-*", "ciga-*", {"alpha": (0.5, 1, 2, 4)}),
+    ("*", "cnc", {"alpha": _ALPHA}),
+    ("*", "irm", {"penalty": _PENALTY}),
+    ("*", "vrex", {"penalty": _PENALTY}),
+    ("*", "ib-irm", {"penalty": _PENALTY}),
+    ("*", "eiil", {"penalty": _PENALTY}),
+    ("*", "dir", {"penalty": (0.01, 0.1, 1, 10)}),
+]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is searched, and under which conditions. `over` names settings, or gives them values."""
+
+    dataset: str
+    method: str
+    space: str = "grid"
+    over: Mapping[str, Sequence[Any] | None] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # fixed
+    preset: str = DEFAULT_PRESET
+    seeds: tuple[int, ...] = (1,)
+    plugins: tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The study's name: another space, data or fixed setting is another study."""
+        parts = [self.space, dict(self.over), dict(self.data), dict(self.settings), self.preset, self.seeds]
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()[:8]
+        return f"{self.dataset} {self.method} {digest}"
+
+    def values(self) -> dict[str, tuple[Any, ...]]:
+        """Setting -> the values to choose from."""
+        kinds = (methods[self.method], Backbone, Training)
+        grids = {k: f.metadata.get("grid", ()) for kind in kinds for k, f in options.fields_of(kind).items()}
+        for name in self.over:
+            if name not in grids:
+                raise unknown(f"setting of {self.method}", name, grids)
+        if self.over:
+            out = {k: tuple(v if v is not None else grids[k]) for k, v in self.over.items()}
+            for name, values in out.items():
+                if not values:
+                    raise UsageError(f"{name} has no grid of its own: say --over {name}=value,value.")
+            return out
+        if self.space == "paper":
+            found: dict[str, tuple[Any, ...]] = {}
+            for dataset, method, grid in PAPER:
+                if fnmatchcase(self.dataset, dataset) and fnmatchcase(self.method, method):
+                    found |= grid
+        else:
+            own = options.fields_of(methods[self.method])
+            found = {k: tuple(grids[k]) for k in own if grids[k]}
+        found = {k: v for k, v in found.items() if k not in self.settings}
+        if not found:
+            raise UsageError(
+                f"{self.method} has nothing to search: name settings with --over, such as --over lr."
+            )
+        return found
+
+
+def study(task: Task, storage: str | Path, sampler_seed: int = 0) -> Any:
+    """The Optuna study of a task in a journal file that many processes may share."""
+    optuna = _optuna()
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    if task.space not in SPACES:
+        raise unknown("search space", task.space, SPACES)
+    values = task.values()
+    path = Path(storage)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if task.space == "paper":
+        sampler = optuna.samplers.GridSampler({k: list(v) for k, v in values.items()}, seed=sampler_seed)
+    else:
+        sampler = optuna.samplers.TPESampler(seed=sampler_seed, constant_liar=True)
+    warmup = _plan(task, task.seeds[0], {}).config.settings["warmup"]
+    return optuna.create_study(
+        study_name=task.name(),
+        storage=JournalStorage(JournalFileBackend(str(path))),
+        sampler=sampler,
+        pruner=optuna.pruners.MedianPruner(STARTUP, n_warmup_steps=warmup),
+        direction="maximize",
+        load_if_exists=True,
+    )
+
+
+def optimise(
+    task: Task, storage: str | Path, trials: int, runs_dir: str | Path, device: str = "auto", worker: int = 0
+) -> None:
+    """Add trials to the study until it has `trials` of them, those of other processes counted."""
+    optuna = _optuna()
+    states = optuna.trial.TrialState
+    ended = (states.COMPLETE, states.PRUNED, states.FAIL)
+    made = study(task, storage, worker)
+
+    def enough() -> bool:
+        return len(made.get_trials(deepcopy=False, states=ended)) >= trials
+
+    def check(current: Any, trial: Any) -> None:
+        if enough():
+            current.stop()
+
+    if not enough():
+        made.optimize(
+            lambda trial: objective(task, trial, runs_dir, device),
+            callbacks=[check],
+            catch=(CigaError,),
+        )
+
+
+def objective(task: Task, trial: Any, runs_dir: str | Path, device: str = "auto") -> float:
+    """The validation score of one trial: mean over seeds at the epoch validation chooses."""
+    chosen = suggest(task, trial)
+    scores: list[float] = []
+    for place, seed in enumerate(task.seeds):
+        planned = _plan(task, seed, chosen)
+        metric = planned.dataset.metric
+        watch = _Pruning(trial, metric, place * planned.config.settings["epochs"], scores)
+        try:
+            record = execute(planned, runs_dir, device=device, on_epoch=watch)
+        except Busy:
+            # Another process tries the very same settings: this trial would tell nothing new.
+            raise _optuna().TrialPruned from None
+        scores.append(validation_score(record))
+    trial.set_user_attr("scores", scores)
+    return fmean(scores)
+
+
+def _plan(task: Task, seed: int, chosen: Mapping[str, Any]) -> Plan:
+    return plan(
+        task.dataset,
+        task.method,
+        seed=seed,
+        data=task.data,
+        settings={**task.settings, **chosen},
+        preset=task.preset,
+        plugins=task.plugins,
+    )
+
+
+def validation_score(record: Mapping[str, Any]) -> float:
+    """What the default rule saw when it chose the epoch: never a test score."""
+    rule = record["selection"]
+    split = SELECTORS[rule].split
+    if split is None:
+        raise CigaError(f"{record['dataset']} has no validation data to tune on.")
+    return float(record["selected"][rule][split][record["metric"]])
+
+
+class _Pruning:
+    """An epoch hook: reports the best validation score so far, and ends trials below the median."""
+
+    def __init__(self, trial: Any, metric: str, offset: int, before: Sequence[float]) -> None:
+        self.trial, self.metric, self.offset, self.before = trial, metric, offset, list(before)
+        self.best = float("-inf")
+
+    def __call__(self, row: dict[str, Any], epochs: int) -> None:
+        split = default_selector(list(row["metrics"])).split
+        if split is None:
+            return
+        found = row["metrics"][split]
+        value = found.get(self.metric, found["accuracy"])
+        self.best = max(self.best, value) if value == value else self.best
+        self.trial.report(fmean([*self.before, self.best]), self.offset + row["epoch"])
+        if self.trial.should_prune():
+            raise _optuna().TrialPruned
+
+
+def suggest(task: Task, trial: Any) -> dict[str, Any]:
+    """The settings of one trial; with `ranges`, numbers are drawn between the ends of their grid."""
+    out: dict[str, Any] = {}
+    for name, values in task.values().items():
+        numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+        if task.space != "ranges" or len(numbers) < len(values) or len(set(numbers)) < 2:
+            out[name] = trial.suggest_categorical(name, list(values))
+        elif all(isinstance(v, int) for v in numbers) and _integral(task.method, name):
+            out[name] = trial.suggest_int(name, min(numbers), max(numbers))
+        else:
+            wide = min(numbers) > 0 and max(numbers) / min(numbers) >= 10
+            out[name] = trial.suggest_float(name, min(numbers), max(numbers), log=wide)
+    return out
+
+
+def _integral(method: str, name: str) -> bool:
+    """Is this setting a whole number? (A float may have a grid of whole numbers.)"""
+    for kind in (methods[method], Backbone, Training):
+        if name in options.fields_of(kind):
+            try:
+                options.convert(kind, name, 1.5)
+            except UsageError:
+                return True
+    return False
+
+
+def tune(
+    task: Task,
+    storage: str | Path,
+    trials: int,
+    runs_dir: str | Path = "runs",
+    *,
+    workers: int = 1,
+    device: str = "auto",
+) -> Any:
+    """Search with `workers` processes; returns the study. The same call again continues."""
+    study(task, storage)  # every mistake surfaces here, before any process starts
+    if workers == 1:
+        optimise(task, storage, trials, runs_dir, device)
+    else:
+        from joblib import Parallel, delayed, parallel_config
+
+        with parallel_config("loky", inner_max_num_threads=1):
+            Parallel(n_jobs=workers)(
+                delayed(optimise)(task, storage, trials, runs_dir, device, number)
+                for number in range(workers)
+            )
+    return study(task, storage)
+
+
+def write_settings(task: Task, found: Any, path: str | Path) -> None:
+    """The best settings as a file for `ciga run --settings`: all of them, so that no preset matters."""
+    from ciga.files import atomic
+
+    best = found.best_trial
+    seeds = ", ".join(map(str, task.seeds))
+    lines = [
+        f"# {task.method} on {task.dataset}: the best of {len(found.trials)} trials by validation score",
+        f"# ({best.value:.4f}, seeds {seeds}; searched: {', '.join(best.params)})",
+    ]
+    whole = _plan(task, task.seeds[0], best.params).config.settings
+    lines += [f"{key} = {json.dumps('none' if value is None else value)}" for key, value in whole.items()]
+    with atomic(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtra("optuna", "sweep") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

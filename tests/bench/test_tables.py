@@ -1,0 +1,179 @@
+"""Tables from hand-made records with known means, deviations, ranks and p-values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.bench.conftest import record_of
+
+from ciga.bench.grid import Records, Variation, configs
+from ciga.bench.paper import Table, exhibit
+from ciga.bench.render import render
+from ciga.bench.tables import fill
+from ciga.errors import UsageError
+
+Book = Callable[..., Records]
+COLUMNS = [f"spmotif-{k}-{b}" for k in ("struc", "mixed") for b in ("0.33", "0.60", "0.90")]
+
+
+@pytest.fixture
+def table() -> Table:
+    found = exhibit("table-spmotif")
+    assert isinstance(found, Table)
+    return found
+
+
+def lines(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_is_long_and_has_the_papers_numbers(table: Table, book: Book) -> None:
+    records = book(table, {("erm", "spmotif-struc-0.60"): [0.5, 0.6, 0.7]})
+    text = render(fill(table, records), "csv")
+    assert text.splitlines()[0] == "table,dataset,method,selection,metric,mean,std,seeds,paper_mean,paper_std"
+    rows = {(r["dataset"], r["method"]): r for r in lines(text)}
+    assert len(rows) == 62
+    cell = rows["spmotif-struc-0.60", "erm"]
+    assert float(cell["mean"]) == pytest.approx(60.0)
+    assert float(cell["std"]) == pytest.approx(10.0)
+    assert (cell["seeds"], cell["selection"], cell["metric"]) == ("3", "ood-val", "accuracy")
+    assert (cell["paper_mean"], cell["paper_std"]) == ("55.48", "4.84")
+    missing = rows["spmotif-struc-0.60", "cnc"]
+    assert (missing["mean"], missing["std"], missing["seeds"]) == ("", "", "0")
+
+
+def test_average_rank_best_and_missing(table: Table, book: Book) -> None:
+    scores: dict[tuple[str, str], list[float]] = {}
+    for place, column in enumerate(COLUMNS):
+        scores["erm", column] = [0.5, 0.5]
+        scores["cnc", column] = [0.4, 0.4] if place % 2 else [0.6, 0.6]
+        scores["ciga-v1", column] = [0.9, 0.9]
+    del scores["cnc", COLUMNS[5]]
+    result = fill(table, book(table, scores))
+    by_key = {r.key: r for r in result.rows}
+    assert result.average(by_key["erm"], "default") == pytest.approx(50)
+    assert result.average(by_key["cnc"], "default") is None
+    assert result.average_rank(by_key["ciga-v1"], "default") == 1
+    # third behind CNC in three columns, second in two, and second of two in the last
+    assert result.average_rank(by_key["erm"], "default") == pytest.approx((3 * 3 + 2 * 3) / 6)
+    assert result.best(result.columns[0], "default") == "ciga-v1"
+    text = render(result, "md")
+    erm = next(line for line in text.splitlines() if line.startswith("| ERM"))
+    assert "50.00 (0.00) [2]" in erm
+    assert "**90.00 (0.00)** [2]" in text
+    assert "*59.49 (3.50)*" in text
+    cnc = next(line for line in text.splitlines() if line.startswith("| CNC"))
+    assert cnc.count("–") == 3  # the last cell, the average and the rank
+    assert "Epoch selected by ood-val." in text
+    assert f"{310 - 2 * 17} of 310 runs are missing" in text
+
+
+def test_paired_tests_against_erm_and_the_best_baseline(table: Table, book: Book) -> None:
+    base = [0.50, 0.52, 0.54, 0.56, 0.58]
+    scores = {("erm", COLUMNS[0]): base}
+    scores["cnc", COLUMNS[0]] = [b + 0.05 for b in base]
+    scores["ciga-v2", COLUMNS[0]] = [b + d for b, d in zip(base, (0.1, 0.11, 0.12, 0.13, 0.14), strict=True)]
+    result = fill(table, book(table, scores))
+    assert result.best_baseline("default") == "cnc"
+    against_erm = {c.method: c for c in result.comparisons("default") if c.against == "erm"}
+    assert set(against_erm) == {"cnc", "ciga-v2"}
+    ours = against_erm["ciga-v2"]
+    assert ours.difference == pytest.approx(12.0)
+    assert ours.low >= 10 - 1e-9
+    assert ours.high <= 14 + 1e-9
+    assert ours.p_pairs == pytest.approx(2 * 2 / 32)  # all five positive; Holm over two methods
+    (best,) = [c for c in result.comparisons("default") if c.against == "cnc"]
+    assert best.method == "ciga-v2"
+    assert best.p_pairs == pytest.approx(2 / 32)  # the only one of ours
+    assert "0.125" in render(result, "md")
+
+
+def test_every_rule_side_by_side(table: Table, book: Book) -> None:
+    records = book(table, {("erm", COLUMNS[0]): [0.5, 0.5]})
+    rows = [r for r in lines(render(fill(table, records, select="all"), "csv")) if r["seeds"] == "2"]
+    found = {r["selection"]: float(r["mean"]) for r in rows}
+    assert found == pytest.approx({"id-val": 49, "ood-val": 50, "oracle": 51, "last": 52})
+    text = render(fill(table, records, select="all"), "md")
+    assert "selected by" in text.splitlines()[2]
+    assert "looks at test data" in text
+    only = render(fill(table, records, select="last"), "md")
+    assert "Epoch selected by last." in only
+    with pytest.raises(UsageError, match="ood-val"):
+        fill(table, records, select="best")
+
+
+def test_extra_rows_appear_when_there_is_something_to_show(table: Table, book: Book) -> None:
+    records = book(table, {("ciga-v1-count", COLUMNS[0]): [0.8]})
+    shown = [r.key for r in fill(table, records).rows]
+    assert "ciga-v1-count" in shown
+    assert "ciga-v2-count" not in shown
+    assert "ciga-v2-count" in [r.key for r in fill(table, records, methods=["ciga-v2-count"]).rows]
+
+
+def test_failed_runs_are_said(table: Table, tmp_path: Path) -> None:
+    cell = table.cells(["dir"], [COLUMNS[0]])[0]
+    records = Records([tmp_path])
+    records.runs[0].write_failure(configs(cell, Variation())[0], {"error": "it broke", "time": ""})
+    text = render(fill(table, records), "md")
+    assert "failed" in next(line for line in text.splitlines() if line.startswith("| DIR"))
+    assert "310 of 310 runs are missing, 1 of them failed" in text
+
+
+def test_time_is_better_when_less(book: Book) -> None:
+    table = exhibit("table-runtime")
+    assert isinstance(table, Table)
+    book(table, {("erm", "seconds"): [0.5]}, seconds=8.0)
+    records = book(table, {("gib", "seconds"): [0.6]}, seconds=400.0)
+    result = fill(table, records)
+    assert result.best(result.columns[0], "default") == "erm"
+    assert result.best(result.columns[1], "default") == "gib"
+    by_key = {r.key: r for r in result.rows}
+    assert result.average_rank(by_key["erm"], "default") == 1.5
+    entry = result.entry(by_key["gib"], result.columns[0], "default")
+    assert entry is not None
+    assert entry.mean == 100.0
+    assert entry.paper == (300.304, None)
+    assert all(c.datasets == 1 for c in result.comparisons("default"))  # seconds are no score
+
+
+def test_another_metric(table: Table, book: Book) -> None:
+    records = book(table, {("erm", COLUMNS[0]): [0.5]})
+    result = fill(table, records, metric="mcc")
+    entry = result.entry(result.rows[0], result.columns[0], "default")
+    assert entry is not None
+    assert entry.mean == pytest.approx(0.5)
+    assert entry.paper is None
+    nothing = fill(table, records, metric="edge_auroc")
+    assert not any(e.values for e in nothing.entries.values())
+
+
+def test_latex_and_html_are_well_formed(table: Table, book: Book) -> None:
+    from xml.etree import ElementTree
+
+    records = book(table, {("erm", COLUMNS[0]): [0.5, 0.7], ("ciga-v1", COLUMNS[0]): [0.8, 0.9]})
+    result = fill(table, records, Variation(preset="published"))
+    latex = render(result, "latex")
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 2
+    assert r"\textbf{85.00 (7.07)}$_{2}$" in latex
+    body = [line for line in latex.splitlines() if line.endswith(r"\\")]
+    assert {line.count(" & ") for line in body} == {8, 6}
+    ElementTree.fromstring(f"<div>{render(result, 'html')}</div>")
+    with pytest.raises(UsageError, match="csv"):
+        render(result, "docx")
+
+
+def test_a_selection_the_data_has_not(table: Table, book: Book) -> None:
+    records = book(table, {("erm", COLUMNS[0]): [0.5]}, rules=("id-val", "last"))
+    assert "Epoch selected by id-val." in render(fill(table, records), "md")
+    assert not any(e.values for e in fill(table, records, select="ood-val").entries.values())
+
+
+def test_record_helper_is_found_by_its_own_configuration(table: Table, book: Book) -> None:
+    """The fixture writes under the hash the table looks for: otherwise every test above would be empty."""
+    cell = table.cells(["erm"], [COLUMNS[0]])[0]
+    config = configs(cell, Variation())[0]
+    assert record_of(config, 0.5)["hash"] == config.hash
