@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ciga.data.store import Batch, GraphStore
     from ciga.errors import CigaError
     from ciga.estimator import GraphOODClassifier
+    from ciga.explain.explanation import Explanation
+    from ciga.model import Model
     from ciga.run import execute, plan
     from ciga.train import Training, fit
 
@@ -27,6 +29,8 @@ _HOME = {
     "GraphStore": "ciga.data.store",
     "CigaError": "ciga.errors",
     "GraphOODClassifier": "ciga.estimator",
+    "Explanation": "ciga.explain.explanation",
+    "Model": "ciga.model",
     "execute": "ciga.run",
     "plan": "ciga.run",
     "Training": "ciga.train",
@@ -36,8 +40,10 @@ _HOME = {
 __all__ = [
     "Batch",
     "CigaError",
+    "Explanation",
     "GraphOODClassifier",
     "GraphStore",
+    "Model",
     "Splits",
     "Task",
     "Training",

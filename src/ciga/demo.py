@@ -14,6 +14,7 @@ from rich.table import Table
 
 from ciga.data.splits import Splits
 from ciga.explain.draw import gallery
+from ciga.explain.pages import report_runs
 from ciga.files import read_tensors, write_json
 from ciga.nn.encoder import Spec
 from ciga.parallel import parallel_map
@@ -35,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def demo(out: Path, seeds: int, quick: bool) -> None:
-    """Train, print a table, draw a picture; says where both are."""
+    """Train, print a table, draw a picture, write a report; says where they are."""
     console = Console()
     console.print(
         "[bold]The task[/]: which motif (cycle, house, crane) hangs on the base graph? In training the base\n"
@@ -57,7 +58,12 @@ def demo(out: Path, seeds: int, quick: bool) -> None:
     picture = out / "subgraphs.png"
     _draw(_plan("ciga-v2", 1, quick), out / "runs", picture)
     write_json(out / "records.json", records)
-    console.print(f"table and records: {out / 'records.json'}\npicture: {picture}", soft_wrap=True)
+    page = out / "report.html"
+    with console.status("writing the report"):
+        _report(records, seeds, quick, out / "runs", page)
+    console.print(
+        f"table and records: {out / 'records.json'}\npicture: {picture}\nreport: {page}", soft_wrap=True
+    )
 
 
 def _plan(method: str, seed: int, quick: bool) -> Plan:
@@ -71,6 +77,22 @@ def _plan(method: str, seed: int, quick: bool) -> Plan:
 def _one(job: tuple[str, int, bool, str]) -> dict[str, Any]:
     method, seed, quick, runs_dir = job
     return execute(_plan(method, seed, quick), runs_dir)
+
+
+def _report(records: list[dict[str, Any]], seeds: int, quick: bool, runs_dir: Path, page: Path) -> None:
+    """The page of CIGA's runs, with ERM's as the yardstick."""
+    plans = {method: [_plan(method, seed, quick) for seed in range(1, seeds + 1)] for method in SETTINGS}
+    found = {method: [r for r in records if r["method"] == method] for method in SETTINGS}
+    report_runs(
+        plans["ciga-v2"],
+        found["ciga-v2"],
+        runs_dir,
+        page,
+        rivals=plans["erm"],
+        rival_records=found["erm"],
+        title="CIGA against ERM on SPMotif at bias 0.9",
+        gallery=60,
+    )
 
 
 def _table(records: list[dict[str, Any]], seeds: int) -> Table:

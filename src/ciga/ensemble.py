@@ -144,11 +144,11 @@ def _watch(news: Path, runs: int, total: int, on_epochs: Epochs, done: threading
 
 def gather(
     plans: Sequence[Plan],
-    records: Sequence[dict[str, Any]],
+    records: Sequence[Mapping[str, Any]],
     runs_dir: str | Path,
     splits: Splits,
     rivals: Sequence[Plan] = (),
-    rival_records: Sequence[dict[str, Any]] = (),
+    rival_records: Sequence[Mapping[str, Any]] = (),
 ) -> Model:
     """The model of finished runs that differ in their seed only, with its gauge and its story."""
     model = _members(plans, runs_dir, splits)
@@ -205,29 +205,36 @@ def tell(
         if name == where and rival is not None:
             theirs, _ = _scan(rival, splits[name])
             comparison = compare(every, theirs, splits[name].y, splits.task.metric)
-    story: dict[str, Any] = _plain(
+    told = {
+        **outline(runs, splits.task.metric, model.selection),
+        "pictures": pictures,
+        "flagged": flagged,
+        "where": where,
+        "comparison": comparison,
+        "advice": advice(model.method, comparison, len(model.seeds), where, splits.task.metric),
+        "data": check(splits).as_dict(),
+        "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    }
+    told["data"]["rejected"] = len(told["data"]["rejected"])  # the rows stay with the data
+    story: dict[str, Any] = _plain(told)
+    return story
+
+
+def outline(
+    runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str
+) -> dict[str, Any]:
+    """Scores and learning curves of each method's runs: what a story has at the least."""
+    found: dict[str, Any] = _plain(
         {
-            "metric": splits.task.metric,
-            "selection": model.selection,
+            "metric": metric,
+            "selection": selection,
             "scores": {name: _scores(records) for name, records in runs.items()},
-            "histories": {
-                name: [_short(r["history"], splits.task.metric) for r in records]
-                for name, records in runs.items()
-            },
+            "histories": {name: [_short(r["history"], metric) for r in some] for name, some in runs.items()},
             "seconds": {name: [r["seconds"] for r in records] for name, records in runs.items()},
-            "hashes": {
-                name: [r["hash"] for r in records] for name, records in runs.items() if "hash" in records[0]
-            },
-            "pictures": pictures,
-            "flagged": flagged,
-            "where": where,
-            "comparison": comparison,
-            "advice": advice(model.method, comparison, len(model.seeds), where, splits.task.metric),
-            "data": check(splits).as_dict(),
-            "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "hashes": {name: [r["hash"] for r in some] for name, some in runs.items() if "hash" in some[0]},
         }
     )
-    return story
+    return found
 
 
 def _scan(model: Model, store: GraphStore) -> tuple[Tensor, dict[str, float]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +11,21 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
-from torch import Tensor, nn
+from torch import nn
 
 from ciga.data.splits import Splits, Task
-from ciga.data.store import GraphStore
+from ciga.data.store import Batch, GraphStore
+from ciga.ensemble import outline
 from ciga.errors import CigaError, UsageError
-from ciga.files import read_tensors, write_json, write_tensors
-from ciga.nn.encoder import Spec
-from ciga.records import versions
+from ciga.explain.explanation import Explanation, explain
+from ciga.methods.method import Method
+from ciga.model import Model, featuriser_of
 from ciga.selection import default_selector
 from ciga.settings import resolve
+from ciga.shift import Gauge, Shift
 from ciga.train import fit, pick_device
 
-FORMAT = "ciga.model/1"
 Graphs = GraphStore | Sequence[Any]
-
-
-@dataclass
-class Subgraph:
-    """The invariant subgraph of one graph, per directed edge in the order the graph came with."""
-
-    edge_index: Tensor  # [2, E]
-    score: Tensor  # [E] probability of each edge to be in it
-    kept: Tensor  # [E] True where the edge is in it
 
 
 class GraphOODClassifier(ClassifierMixin, BaseEstimator):
@@ -125,87 +115,101 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             device=self.device,
             threads=self.threads,
         )
+        selection = default_selector(self.fitted_.splits).name
+        model = Model(
+            method=self.method,
+            settings=chosen.flat(),
+            spec=self.fitted_.spec,
+            classes=self.classes_.tolist(),
+            metric=self.metric,
+            seeds=[self.seed],
+            members=[self.fitted_.network()],
+            selection=selection,
+            featuriser=featuriser_of([store], {}),
+            fingerprint=splits.fingerprint(),
+            parameters={k: getattr(self, k) for k in self._get_param_names() if k != "method"},
+        ).to(pick_device(self.device))
+        run = {"selected": self.fitted_.selected, "history": self.fitted_.history, "seconds": self.fitted_.seconds}
+        model.story = outline({self.method: [run]}, self.metric, selection)
+        model.gauge = Gauge.calibrate(model.embed, splits)
+        self.model_ = model
         self.n_features_in_ = store.num_features
-        self._adopt(chosen.flat(), self.fitted_.spec, self.fitted_.network(), splits.fingerprint())
         return self
 
     def predict_proba(self, graphs: Graphs) -> np.ndarray[Any, Any]:
         """Probability of each class, [n, C], columns as in `classes_`."""
-        return torch.cat([logits.softmax(1) for logits, _, _ in self._infer(graphs)]).numpy()
+        found = [self.model_.look(batch).probability for batch in self._batches(graphs)]
+        return torch.cat(found).numpy()
 
     def predict(self, graphs: Graphs) -> np.ndarray[Any, Any]:
         """The likeliest class of each graph."""
-        return np.asarray(self.classes_[self.predict_proba(graphs).argmax(1)])
+        best = self.predict_proba(graphs).argmax(1)
+        return np.asarray(self.classes_[best])
 
-    # ---------------------------------------------------------------- explanations
+    # ---------------------------------------------------------------- explanations and trust
 
-    def subgraphs(self, graphs: Graphs) -> list[Subgraph]:
-        """The invariant subgraph of each graph: edge scores, and which edges were kept."""
+    def explain(self, graphs: Graphs) -> list[Explanation]:
+        """What the model saw in each graph: the invariant subgraph, its scores, the prediction."""
         self._check()
-        if not self.method_.extracts:
-            raise UsageError(f"{self.method} does not extract a subgraph: use ciga-v2, gsat or dir.")
-        out = []
-        for _, edges, batch in self._infer(graphs):
-            score, kept = edges[0].sigmoid()[batch.pair], edges[1][batch.pair]
-            sizes = torch.bincount(batch.edge_batch, minlength=batch.num_graphs).tolist()
-            first = torch.searchsorted(batch.batch, batch.edge_batch)
-            local = batch.edge_index - first
-            for ends, s, k in zip(local.split(sizes, 1), score.split(sizes), kept.split(sizes), strict=True):
-                out.append(Subgraph(ends, s, k))
-        return out
+        return explain(self.model_, as_store(graphs))
+
+    def subgraphs(self, graphs: Graphs) -> list[Explanation]:
+        """The same as `explain`: edge scores, and which edges were kept."""
+        return self.explain(graphs)
+
+    def shift(self, graphs: Graphs) -> Shift:
+        """How unlike the training graphs these are: `.flag` [n], `.score` [n], `.reasons()`."""
+        found = []
+        for batch in self._batches(graphs):
+            assert self.model_.gauge is not None
+            found.append(self.model_.gauge.measure(batch, self.model_.embed(batch)).ratio)
+        return Shift(torch.cat(found))
+
+    def report(
+        self, graphs: Graphs, path: str | Path, y: Sequence[Any] | None = None, title: str = "Report"
+    ) -> None:
+        """Write one HTML file with the model's training and what it makes of these graphs."""
+        from ciga.explain.examine import examine
+        from ciga.explain.report import report_model
+
+        self._check()
+        store = as_store(graphs)
+        if y is not None:
+            place = {c: i for i, c in enumerate(self.classes_.tolist())}
+            store = store.labelled(torch.tensor([place.get(v, -1) for v in np.asarray(y).tolist()]))
+        elif int(store.y.max()) >= len(self.classes_) or self.classes_.tolist() != list(range(len(self.classes_))):
+            # The graphs' own numbers are labels only if the classes are such numbers.
+            store = store.labelled(torch.full((store.num_graphs,), -1))
+        report_model(self.model_, examine(self.model_, store), path, title=title)
 
     # ---------------------------------------------------------------- files
 
     def save(self, folder: str | Path) -> None:
         """Write the model as a folder of JSON and safetensors."""
         self._check()
-        folder = Path(folder)
-        write_tensors(folder / "weights.safetensors", self.network_.state_dict(), {"format": FORMAT})
-        # The description comes last: a folder without it is no model, whatever else is in it.
-        write_json(
-            folder / "model.json",
-            {
-                "format": FORMAT,
-                "method": self.method,
-                "parameters": {k: getattr(self, k) for k in self._get_param_names() if k != "method"},
-                "settings": self.settings_,
-                "spec": asdict(self.spec_),
-                "classes": self.classes_.tolist(),
-                "fingerprint": self.fingerprint_,
-                "selected": self.selected_,
-                "versions": versions(),
-            },
-        )
+        self.model_.save(folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> GraphOODClassifier:
-        """Read a model that `save` wrote. Nothing in the folder is executed."""
-        folder = Path(folder)
-        if not (folder / "model.json").is_file():
-            raise CigaError(f"{folder} is not a model folder: it has no model.json.")
-        try:
-            about = json.loads((folder / "model.json").read_text())
-            if about["format"] != FORMAT:
-                raise CigaError(f"{folder} has format {about['format']}, this version reads {FORMAT}.")
-            model = cls(about["method"], **about["parameters"], **about["settings"])
-            spec = Spec(**{**about["spec"], "degrees": tuple(about["spec"]["degrees"])})
-            model.classes_ = np.asarray(about["classes"])
-            model.selected_ = about["selected"]
-            fingerprint = about["fingerprint"]
-            if model.classes_.shape != (spec.classes,):
-                raise ValueError("the number of classes")
-            chosen = resolve(model.method, model.settings, preset="none")
-            network = chosen.method.network(spec, chosen.backbone)
-        except (ValueError, KeyError, TypeError, RuntimeError) as error:
-            raise CigaError(f"{folder / 'model.json'} is damaged: {error!r}.") from None
-        tensors, _ = read_tensors(folder / "weights.safetensors")
-        try:
-            network.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise CigaError(f"The weights in {folder} do not fit its model.json: {error}") from None
-        model.n_features_in_ = spec.features
-        model._adopt(chosen.flat(), spec, network.eval(), fingerprint)
-        return model
+        """Read a model that `save` or `ciga fit` wrote. Nothing in the folder is executed."""
+        model = Model.load(folder)
+        if not set(model.parameters) <= set(cls._get_param_names()):
+            raise CigaError(f"{Path(folder) / 'model.json'} is damaged: fit the model again.")
+        made = cls(model.method, **{"metric": model.metric, **model.parameters}, **model.settings)
+        made.classes_ = np.asarray(model.classes)
+        made.n_features_in_ = model.spec.features
+        made.model_ = model.to(pick_device(made.device))
+        return made
+
+    @property
+    def network_(self) -> nn.Module:
+        """The trained network (the first one of an ensemble)."""
+        return self.model_.members[0]
+
+    @property
+    def method_(self) -> Method:
+        """The method with its hyper-parameters."""
+        return self.model_.rule
 
     # ---------------------------------------------------------------- inner workings
 
@@ -230,36 +234,15 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         )
         return {"train": store.subset(train), "id_val": store.subset(held_rows)}
 
-    def _adopt(self, settings: dict[str, Any], spec: Spec, network: nn.Module, fingerprint: str) -> None:
-        self.settings_, self.spec_, self.fingerprint_ = settings, spec, fingerprint
-        self.method_ = resolve(self.method, self.settings, preset="none").method
-        self.network_ = network.to(pick_device(self.device))
-        if hasattr(self, "fitted_"):
-            name = default_selector(self.fitted_.splits).name
-            self.selected_ = {"selector": name, **self.fitted_.selected[name]}
-
     def _check(self) -> None:
-        if not hasattr(self, "network_"):
+        if not hasattr(self, "model_"):
             raise NotFittedError("This classifier is not fitted yet: call fit(graphs, y) first.")
 
-    def _infer(self, graphs: Graphs) -> list[tuple[Tensor, Any, Any]]:
-        """(logits, edge scores, batch) for each batch of the graphs."""
+    def _batches(self, graphs: Graphs) -> Iterator[Batch]:
         self._check()
         store = as_store(graphs)
-        for what in ("features", "edge_features"):
-            mine = store.num_features if what == "features" else store.edge_features
-            wanted = getattr(self.spec_, what)
-            if mine != wanted:
-                words = what.replace("_", " ")
-                raise UsageError(f"The graphs have {mine} {words}, the model was trained on {wanted}.")
-        place = next((p.device for p in self.network_.parameters()), torch.device("cpu"))
-        out = []
-        with torch.inference_mode():
-            self.network_.eval()
-            for batch in store.batches(256, chunk=4):
-                logits, edges = self.method_.infer(self.network_, batch.to(place))
-                out.append((logits.cpu(), None if edges is None else tuple(e.cpu() for e in edges), batch))
-        return out
+        self.model_.check(store)
+        return store.batches(256, chunk=4)
 
 
 def as_store(graphs: Graphs) -> GraphStore:

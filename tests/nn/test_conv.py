@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -102,12 +105,22 @@ def test_weight_zero_is_the_edge_removed(name: str, graph: tuple[Tensor, Tensor,
     torch.testing.assert_close(zeroed, removed)
 
 
+def assert_same(ours: Callable[[Tensor], Tensor], theirs: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    """Equal outputs, and equal gradients by the features."""
+    gradients = []
+    for function in (ours, theirs):
+        given = x.clone().requires_grad_()
+        gradients.append(torch.autograd.grad(function(given).square().sum(), given)[0])
+    torch.testing.assert_close(ours(x), theirs(x))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
 def test_gcn_is_pygs(graph: tuple[Tensor, Tensor, Tensor]) -> None:
     x, index, _ = graph
     ours, theirs = GCN(WIDTH, OUT, 0), GCNConv(WIDTH, OUT)
     nn.init.normal_(ours.bias)
     theirs.lin.weight, theirs.bias = ours.linear.weight, ours.bias
-    torch.testing.assert_close(ours(x, edges_of(index)), theirs(x, index))
+    assert_same(lambda x: ours(x, edges_of(index)), lambda x: theirs(x, index), x)
 
 
 def test_a_weight_in_gcn_scales_the_message_and_not_the_degrees(graph: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -119,8 +132,9 @@ def test_a_weight_in_gcn_scales_the_message_and_not_the_degrees(graph: tuple[Ten
     with_loops, norm = gcn_norm(index, None, NODES)
     norm = norm * torch.cat([weight, torch.ones(NODES)])
     heard = norm != 0  # an edge of weight 0 is left out of the reference: its message is gone
-    expected = theirs(x, with_loops[:, heard], norm[heard])
-    torch.testing.assert_close(ours(x, edges_of(index, weight)), expected)
+    assert_same(
+        lambda x: ours(x, edges_of(index, weight)), lambda x: theirs(x, with_loops[:, heard], norm[heard]), x
+    )
 
 
 def test_gin_is_pygs(graph: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -134,7 +148,8 @@ def test_gin_is_pygs(graph: tuple[Tensor, Tensor, Tensor]) -> None:
         if edge_inputs:
             theirs.lin = ours.edge
             extra = {"edge_attr": attr}
-        torch.testing.assert_close(ours(x, edges_of(index, None, attr)), theirs(x, index, **extra))
+        ours.eval()
+        assert_same(partial(ours, edges=edges_of(index, None, attr)), partial(theirs, edge_index=index, **extra), x)
 
 
 def test_ogb_gcn_by_a_loop(graph: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -167,7 +182,24 @@ def test_k_gnn_layer_is_pygs_weighted_graph_conv(graph: tuple[Tensor, Tensor, Te
     theirs.lin_rel.weight, theirs.lin_root.weight = ours.others.weight, ours.own.weight
     theirs.lin_rel.bias = ours.own.bias
     weight = torch.rand(index.size(1), generator=torch.Generator().manual_seed(4))
-    torch.testing.assert_close(ours(x, edges_of(index, weight)), theirs(x, index, weight))
+    assert_same(lambda x: ours(x, edges_of(index, weight)), lambda x: theirs(x, index, weight), x)
+
+
+@pytest.mark.parametrize("name", ["gcn", "gcn-ogb", "gin", "k123"])
+@pytest.mark.parametrize("with_attr", [False, True])
+def test_gradients_by_finite_differences(
+    name: str, with_attr: bool, graph: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    """By features, edge weights and edge features, whatever shortcut a convolution takes."""
+    x, index, attr = (t.double() if t.is_floating_point() else t for t in graph)
+    conv = conv_of(name, EDGE if with_attr else 0).double()
+    weight = torch.rand(index.size(1), dtype=torch.double, generator=torch.Generator().manual_seed(5))
+    given = [t.requires_grad_() for t in (x.clone(), weight, attr.clone())][: 3 if with_attr else 2]
+
+    def run(x: Tensor, weight: Tensor, attr: Tensor | None = None) -> Tensor:
+        return conv(x, edges_of(index, weight, attr))
+
+    assert torch.autograd.gradcheck(run, given, fast_mode=True)
 
 
 def test_a_hook_is_gone_after_its_pass(graph: tuple[Tensor, Tensor, Tensor]) -> None:

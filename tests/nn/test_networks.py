@@ -86,12 +86,15 @@ def by_a_loop(network: InvariantNetwork, parts: Parts) -> tuple[Tensor, Tensor]:
     return torch.stack(causal), torch.stack(spurious)
 
 
+@pytest.mark.parametrize("gradient", [True, False])
 @pytest.mark.parametrize("classifier_input", ["feat", "raw"])
 @pytest.mark.parametrize("conv", CONVS)
-def test_predict_both_is_two_passes_over_cut_out_graphs(conv: str, classifier_input: str) -> None:
+def test_predict_both_is_two_passes_over_cut_out_graphs(
+    conv: str, classifier_input: str, gradient: bool
+) -> None:
     network = network_of(conv, classifier_input=classifier_input, readout="sum")
     parts = network.split(batch_of_all())
-    found = network.predict_both(parts)
+    found = network.predict_both(parts, gradient)
     causal, spurious = by_a_loop(network, parts)
     torch.testing.assert_close(found.representation, causal, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found.spurious_representation, spurious, rtol=1e-4, atol=1e-5)
@@ -129,15 +132,16 @@ def test_the_parts_are_disjoint_and_complete(budget: tuple[str, float]) -> None:
     batch = batch_of_all()
     parts = network.split(batch)
     kept = parts.partition.kept[batch.pair]
-    both, weight, border = network._part(parts, spurious=True)
-    alone, _, _ = network._part(parts, spurious=False)
-    in_causal = (both.edge_index < border).all(0)
-    in_spurious = (both.edge_index >= border).all(0)
-    assert torch.equal(in_causal, kept)
-    assert torch.equal(in_spurious, ~kept)
-    assert alone.num_edges == int(kept.sum())
     score = parts.partition.score[batch.pair]
+    both, weight = network._both(parts)
+    assert torch.equal((both.edge_index < parts.border).all(0), kept)
+    assert torch.equal((both.edge_index >= parts.border).all(0), ~kept)
     torch.testing.assert_close(weight, torch.where(kept, score, -score).sigmoid())
+    for spurious, chosen in ((False, kept), (True, ~kept)):
+        part, weight = network._part(parts, spurious)
+        rows = parts.rows[parts.border :] - batch.num_nodes if spurious else parts.kept_nodes
+        assert torch.equal(rows[part.edge_index], batch.edge_index[:, chosen])
+        torch.testing.assert_close(weight, (-score if spurious else score)[chosen].sigmoid())
     # A node is in a part if one of its edges is; of a graph that keeps no edge, every node is in G_c.
     for graph in range(batch.num_graphs):
         mine = batch.edge_batch == graph
@@ -229,12 +233,12 @@ def statistics(network: InvariantNetwork, part: int) -> dict[str, Tensor]:
     }
 
 
-def spurious_part_leaves_no_trace(conv: str) -> bool:
+def spurious_part_leaves_no_trace(conv: str, gradient: bool) -> bool:
     """Do statistics and predictions of G_c stay what they are without the pass over G_s?"""
     network, alone = network_of(conv).train(), network_of(conv).train()
     batch = batch_of([random_graph(8, 12, seed, edge_features=2) for seed in range(6)])
     before = statistics(network, 1)
-    with_spurious = network.predict_both(network.split(batch)).logits
+    with_spurious = network.predict_both(network.split(batch), gradient).logits
     without = alone.predict(alone.split(batch)).logits
     assert not same_tensors(statistics(network, 1), before)
     same = [torch.allclose(v, statistics(alone, 0)[k]) for k, v in statistics(network, 0).items()]
@@ -242,13 +246,19 @@ def spurious_part_leaves_no_trace(conv: str) -> bool:
     return all(same) and torch.allclose(with_spurious, without, atol=1e-5)
 
 
+@pytest.mark.parametrize("gradient", [True, False])
 @pytest.mark.parametrize("conv", CONVS)
-def test_the_spurious_part_never_touches_the_statistics_of_the_invariant_one(conv: str) -> None:
-    assert spurious_part_leaves_no_trace(conv)
+def test_the_spurious_part_never_touches_the_statistics_of_the_invariant_one(
+    conv: str, gradient: bool
+) -> None:
+    assert spurious_part_leaves_no_trace(conv, gradient)
 
 
+@pytest.mark.parametrize("gradient", [True, False])
 @pytest.mark.parametrize("conv", ["gcn-ogb", "gin"])
-def test_the_test_above_fails_on_shared_statistics(conv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_above_fails_on_shared_statistics(
+    conv: str, gradient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def shared(self: PartNorm, h: Tensor, border: int | None) -> Tensor:
         for norm in self.norms[1:]:  # touched, so that only the sharing is what fails
             norm(h[border or 0 :]) if len(h[border or 0 :]) > 1 else None
@@ -256,7 +266,7 @@ def test_the_test_above_fails_on_shared_statistics(conv: str, monkeypatch: pytes
         return out
 
     monkeypatch.setattr(PartNorm, "forward", shared)
-    assert not spurious_part_leaves_no_trace(conv)
+    assert not spurious_part_leaves_no_trace(conv, gradient)
 
 
 def test_a_spurious_part_of_nothing_leaves_everything_as_it_was() -> None:

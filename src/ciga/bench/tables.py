@@ -137,6 +137,7 @@ def fill(
     variation = variation or Variation()
     rows = table.select(methods or [r.key for r in table.rows], extra=added)[0]
     columns = table.select((), datasets or [c.key for c in table.columns])[1]
+    usual = {c.key: c.metric for c in columns}
     if metric is not None:
         scale = 1.0 if metric in ("mcc", SECONDS) else 100.0
         columns = [Column(**{**vars(c), "metric": metric, "scale": scale}) for c in columns]
@@ -153,7 +154,8 @@ def fill(
         failed = sum(records.failure(c) is not None for c in plans if c.seed not in got)
         if got or failed:
             live.add((row.key, column.key))
-        printed = table.printed.get((row.key, column.key)) if metric in (None, column.metric) else None
+        same = metric is None or metric == usual[column.key]
+        printed = table.printed.get((row.key, column.key)) if same else None
         for rule in selections:
             values = {seed: v for seed, r in got.items() if (v := score(r, column, rule)) is not None}
             used = sorted({r["selection"] for r in got.values()}) if rule == DEFAULT else [rule]

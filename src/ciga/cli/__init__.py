@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import typer
 
-from ciga.cli import bench, data, run, runs, tune
+from ciga.cli import bench, data, model, run, runs, tune
 from ciga.errors import CigaError, UsageError
 
 app = typer.Typer(
@@ -27,6 +27,10 @@ app.command("methods")(run.methods)
 app.command("demo")(run.demo)
 app.command("datasets")(data.datasets)
 app.add_typer(data.app, name="data")
+app.command("fit")(model.fit)
+app.command("predict")(model.predict)
+app.command("explain")(model.explain)
+app.command("export")(model.export)
 app.command("bench")(bench.bench)
 app.command("table")(bench.table)
 app.command("figure")(bench.figure)

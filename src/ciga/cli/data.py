@@ -127,7 +127,7 @@ def check(
         "strict": "true" if strict else None,
     }
     asked = {key: value for key, value in given.items() if value is not None}
-    dataset, path = _which(name)
+    dataset, path = which(name)
     if path is None and asked:
         raise UsageError(
             f"--{next(iter(asked))} is for files; {name} is a dataset: give its options with --data."
@@ -143,7 +143,7 @@ def check(
         Console().print(report)
 
 
-def _which(name: str) -> tuple[str, Path | None]:
+def which(name: str) -> tuple[str, Path | None]:
     """The dataset to use, and the file where `name` is one."""
     from ciga.data.catalog import datasets as registry
     from ciga.data.graph_files import is_graph_file

@@ -45,15 +45,24 @@ class EpochBar:
         """Progress of building the data."""
         self.bar.update(self.task, completed=done, total=total, metrics=what)
 
+    def overall(self, done: int, total: int, what: str) -> None:
+        """Progress of several runs at once."""
+        self.data(done, total, what)
+        self._line(f"{done}/{total} epochs; {what}")
+
     def epoch(self, row: dict[str, Any], epochs: int) -> None:
         """Progress of training."""
         loss = sum(row["terms"].values())
         shown = {k: v for k, v in row["metrics"].items() if k.endswith("_val")}
         text = f"loss {loss:.3f} " + " ".join(f"{k} {v['accuracy']:.3f}" for k, v in shown.items())
         self.bar.update(self.task, completed=row["epoch"] + 1, total=epochs, metrics=text)
+        self._line(f"epoch {row['epoch'] + 1}/{epochs} {text}")
+
+    def _line(self, text: str) -> None:
+        """In a log, now and then."""
         if self.plain and time.monotonic() - self.last > 10:
             self.last = time.monotonic()
-            print(f"{self.title}: epoch {row['epoch'] + 1}/{epochs} {text}", file=sys.stderr, flush=True)
+            print(f"{self.title}: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -100,3 +109,29 @@ def bench_bar(name: str) -> Iterator[Any]:
 
     with bar:
         yield watch
+
+
+@contextmanager
+def row_counter(title: str, enabled: bool = True) -> Iterator[Any]:
+    """A counter of rows of unknown number: `report(rows, bad)`."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}: {task.fields[text]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not (enabled and console.is_terminal),
+    )
+    task = bar.add_task(title, total=None, text="")
+    began = time.monotonic()
+
+    def report(rows: int, bad: int) -> None:
+        speed = rows / max(time.monotonic() - began, 1e-9)
+        bar.update(task, text=f"{rows:,} rows, {bad:,} with errors, {speed:,.0f} a second")
+
+    with bar:
+        yield report

@@ -38,6 +38,7 @@ def run(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     threads: Annotated[int, typer.Option(help="CPU threads of the run.", min=1)] = 1,
     log: Annotated[list[str], typer.Option("--log", help="Also log to this: tensorboard.")] = [],  # noqa: B006
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report of the run here.")] = None,
     json_: AsJson = False,
 ) -> None:
     """Train METHOD on DATASET and record what came out; the same run again returns at once."""
@@ -66,10 +67,16 @@ def run(
         record = execute(
             planned, runs_dir, device=device, threads=threads, progress=bar.data, on_epoch=watch
         )
+        if report is not None:
+            from ciga.explain.pages import report_runs
+
+            report_runs([planned], [record], runs_dir, report, progress=bar.data)
     if json_:
         typer.echo(json.dumps(record))
     else:
         _show(record, runs_dir / record["hash"])
+        if report is not None:
+            typer.echo(f"report: {report}")
 
 
 def methods(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006

@@ -48,13 +48,13 @@ def examine(
     model: Model,
     store: GraphStore,
     *,
-    names: Sequence[str] | None = None,
+    rows: Sequence[int] | None = None,
     gallery: int = GALLERY,
     seed: int = 0,
     progress: Progress = silent,
     workers: int | None = None,
 ) -> Examined:
-    """Look at every graph of a store. `names` are shown with the pictures; labels of -1 are unknown."""
+    """Look at every graph of a store. `rows` are their places in the file; labels of -1 are unknown."""
     model.check(store)
     extracts = model.rule.extracts
     explanations: list[Explanation] = []
@@ -78,7 +78,7 @@ def examine(
             if len(explanations) - batch.num_graphs < MEASURED:
                 faithful.append(fidelity(model, batch, seen.kept, generator))
     probability = torch.stack([e.probability for e in explanations])
-    rows = {
+    per_graph = {
         "probability": probability,
         "spread": torch.cat(spreads),
         "shift": torch.cat(ratios).max(1).values if ratios else torch.full((store.num_graphs,), math.nan),
@@ -91,7 +91,7 @@ def examine(
         score, truth, owner = (torch.cat(column) for column in zip(*edges, strict=True))
         out.quality = metrics.explanation(score, truth, owner, store.num_graphs)
     if ratios:
-        out.flagged = float((rows["shift"] > 1).double().mean())
+        out.flagged = float((per_graph["shift"] > 1).double().mean())
     if extracts:
         found = molecule_fragments(smiles, explanations) if smiles else graph_fragments(explanations)
         out.fragments = enriched(found, probability.argmax(1), len(model.classes))
@@ -101,7 +101,7 @@ def examine(
             out.stability = float(agree[agree.isfinite()].mean()) if bool(agree.isfinite().any()) else None
         if store.num_graphs > out.fidelity["graphs"]:
             out.notes.append(f"Fidelity was measured on the first {out.fidelity['graphs']:,} graphs.")
-    chosen = _choose(rows, store.y, gallery, seed)
+    chosen = _choose(per_graph, store.y, gallery, seed)
     if len(chosen) < store.num_graphs:
         out.notes.append(
             f"The gallery shows {len(chosen):,} of {store.num_graphs:,} graphs: some that were predicted "
@@ -111,9 +111,10 @@ def examine(
     jobs = [(explanations[i], smiles[i] if smiles else None) for i in chosen]
     pictures = parallel_map(draw, jobs, progress, "drawing", workers if len(jobs) > 64 else 1, chunk=16)
     for i, picture in zip(chosen, pictures, strict=True):
-        name = names[i] if names else smiles[i] if smiles else f"graph {i + 1}"
+        row = rows[i] if rows else i + 1
+        name = smiles[i] if smiles else f"graph {row}"
         why = reasons[i] if reasons else ""
-        out.cards.append(_card(model, explanations[i], rows, i, name, why, picture))
+        out.cards.append(_card(model, explanations[i], per_graph, i, row, name, why, picture))
     return out
 
 
@@ -168,6 +169,7 @@ def _card(
     explanation: Explanation,
     rows: dict[str, Tensor],
     i: int,
+    row: int,
     name: str,
     reasons: str,
     picture: tuple[str, list[float], list[bool]],
@@ -177,7 +179,7 @@ def _card(
     spread, shift = float(rows["spread"][i]), float(rows["shift"][i])
     correct = "unknown" if label is None else "right" if label == explanation.predicted else "wrong"
     return {
-        "row": i + 1,
+        "row": row,
         "name": name,
         "svg": svg,
         "scores": [round(s, 3) for s in scores] if model.rule.extracts else [],

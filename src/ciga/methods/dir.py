@@ -48,10 +48,9 @@ class DIR(ExtractingMethod):
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         assert isinstance(network, InvariantNetwork)
-        assert network.spurious_head is not None
-        prediction = network.predict_both(network.split(batch))
-        assert prediction.spurious_representation is not None
-        spurious = network.spurious_head(prediction.spurious_representation.detach())
+        prediction = network.predict_both(network.split(batch), spurious_gradient=False)
+        spurious = prediction.spurious_logits
+        assert spurious is not None
         risks = intervened_risks(prediction.logits, spurious.detach(), batch.y)
         return {
             "risk": risks.mean(),

@@ -73,7 +73,7 @@ class GCN(nn.Module):
 
 
 class OGBGCN(nn.Module):
-    """The graph convolution of the OGB examples: messages pass a ReLU, and a root vector stands for the self-loop."""
+    """The graph convolution of the OGB examples: ReLU on messages, a root vector for the self-loop."""
 
     def __init__(self, inputs: int, outputs: int, edge_inputs: int) -> None:
         super().__init__()

@@ -75,7 +75,7 @@ class Extractor(nn.Module):
 
 
 def rank_within(score: Tensor, graph: Tensor, count: Tensor) -> Tensor:
-    """Rank of each score within its graph, 0 for the largest: [P], from `graph` [P] ascending and `count` [G]."""
+    """Rank of each score in its graph, 0 for the largest: [P], from `graph` [P] ascending and `count` [G]."""
     order = _best_first(score, graph)
     start = count.cumsum(0) - count
     rank = torch.empty_like(order)

@@ -151,7 +151,7 @@ class InvariantNetwork(nn.Module):
 
     def _part(self, parts: Parts, spurious: bool) -> tuple[Batch, Tensor]:
         """G_c or G_s as a batch, with the weights of its edges."""
-        batch, kept, score = parts.batch, parts.partition.kept, parts.partition.score
+        batch, score = parts.batch, parts.partition.score
         chosen = (parts.dropped == spurious).nonzero().flatten()
         shift = parts.border if spurious else 0
         rows = parts.rows[shift:] - batch.num_nodes if spurious else parts.kept_nodes

@@ -1,0 +1,348 @@
+"""`ciga fit`, `ciga predict`, `ciga explain`, `ciga export`: one's own data, from a file to a report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, RunsDir
+from ciga.errors import UsageError
+
+if TYPE_CHECKING:
+    from ciga.data.splits import Splits
+    from ciga.data.store import GraphStore
+    from ciga.model import Model
+
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `ciga fit` wrote.")]
+Smiles = Annotated[str | None, typer.Option(help="Table: the column of SMILES.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+#: Share of the training rows of a file that is held out to score and calibrate on data like them.
+HELD_OUT = 0.1
+
+
+def fit(
+    source: Annotated[str, typer.Argument(metavar="FILE|DATASET", help="A table, graphs, or a dataset.")],
+    out: Annotated[Path, typer.Option(help="The folder of the model.")],
+    smiles: Smiles = None,
+    label: Annotated[str | None, typer.Option(help="File: the column (or value) to predict.")] = None,
+    env: Annotated[str | None, typer.Option(help="File: the column of environments.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="File: scaffold, size, random, order:COLUMN, column:COLUMN …")
+    ] = None,
+    method: Annotated[str, typer.Option(help="A method (see: ciga methods).")] = "ciga-v2",
+    seeds: Annotated[int, typer.Option(help="Networks of the ensemble.", min=1)] = 3,
+    tune: Annotated[int, typer.Option(help="First search settings with so many trials.", min=0)] = 0,
+    epochs: Annotated[int | None, typer.Option(help="At most so many (same as --set epochs=N).")] = None,
+    set_: Pairs = [],  # noqa: B006 (typer copies it)
+    data: DataPairs = [],  # noqa: B006
+    settings: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings to start from; else own-data for files, tuned for datasets.")
+    ] = None,
+    runs_dir: RunsDir = Path("runs"),
+    plugin: Plugins = [],  # noqa: B006
+    device: Device = "auto",
+    json_: AsJson = False,
+) -> None:
+    """Train an ensemble on your data, and ERM beside it as the yardstick; say how far to trust it."""
+    from ciga import options
+    from ciga.cli.progress import epoch_bar
+    from ciga.ensemble import fit_ensemble
+    from ciga.registry import load_plugin
+    from ciga.settings import DEFAULT_PRESET, read_settings
+
+    for file in plugin:
+        load_plugin(file)
+    given = {"smiles": smiles, "label": label, "env": env, "split": split}
+    dataset, chosen = _source(source, {k: v for k, v in given.items() if v is not None}, data)
+    values: dict[str, Any] = read_settings(settings) if settings else {}
+    values |= options.parse_pairs(set_, "--set")
+    if epochs is not None:
+        values["epochs"] = epochs
+    start = preset or ("own-data" if dataset in ("csv", "pyg") else DEFAULT_PRESET)
+    with epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
+        if tune:
+            values |= _tuned(dataset, method, chosen, values, start, tune, plugin, runs_dir, device)
+        model = fit_ensemble(
+            dataset,
+            method,
+            seeds=seeds,
+            data=chosen,
+            settings=values,
+            preset=start,
+            plugins=plugin,
+            runs_dir=runs_dir,
+            device=device,
+            progress=bar.data,
+            on_epochs=bar.overall,
+        )
+    model.save(out)
+    if json_:
+        shown = {k: v for k, v in model.story.items() if k not in ("histories", "pictures", "data")}
+        typer.echo(json.dumps({"model": str(out), "method": model.method, **shown}))
+        return
+    _summary(model, out, source)
+
+
+def predict(
+    model: ModelFolder,
+    file: Annotated[Path, typer.Argument(help="A table of SMILES, or graphs.")],
+    out: Annotated[Path, typer.Option(help="Where predictions go (.csv, .tsv, .csv.gz; - prints them).")],
+    smiles: Smiles = None,
+    plugin: Plugins = [],  # noqa: B006
+    device: Device = "auto",
+    json_: AsJson = False,
+) -> None:
+    """Predict every row of a file of any size: class, probability, uncertainty, and a shift flag."""
+    from ciga.cli.progress import row_counter
+    from ciga.stream import predict_file
+
+    loaded = _load(model, plugin, device)
+    with row_counter(f"predict {file.name}", enabled=not json_) as report:
+        totals = predict_file(loaded, file, out, smiles=smiles, report=report)
+    if json_:
+        typer.echo(json.dumps(vars(totals)))
+        return
+    counts = ", ".join(f"{name} {count:,}" for name, count in sorted(totals.classes.items()))
+    good = max(totals.rows - totals.errors, 1)
+    typer.echo(f"{totals.rows:,} rows: {counts or 'none could be predicted'}.", err=True)
+    if totals.errors:
+        typer.echo(f"{totals.errors:,} rows could not be read: see the column error.", err=True)
+    if loaded.gauge is not None:
+        typer.echo(
+            f"{totals.flagged:,} ({100 * totals.flagged / good:.1f} %) are unlike the training data: "
+            "do not lean on those (column shift).",
+            err=True,
+        )
+    typer.echo(f"predictions: {out}", err=True)
+
+
+def explain(
+    model: ModelFolder,
+    file: Annotated[
+        Path | None, typer.Argument(help="A table of SMILES, or graphs; else what the model was fitted on.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The report.")] = Path("report.html"),
+    smiles: Smiles = None,
+    label: Annotated[str | None, typer.Option(help="The column of true classes, if there is one.")] = None,
+    part: Annotated[str | None, typer.Option(help="Without FILE: ood_test, id_val …")] = None,
+    most: Annotated[int, typer.Option(help="Look at so many rows at most.", min=1)] = 5000,
+    gallery: Annotated[int, typer.Option(help="Draw so many graphs at most.", min=1)] = 150,
+    plugin: Plugins = [],  # noqa: B006
+    device: Device = "auto",
+    json_: AsJson = False,
+) -> None:
+    """Show which part of each graph the model looks at, and measure whether that is the reason."""
+    from ciga.cli.progress import epoch_bar
+    from ciga.explain.examine import examine
+    from ciga.explain.report import report_model
+    from ciga.stream import read_labelled
+
+    loaded = _load(model, plugin, device)
+    if not loaded.rule.extracts:
+        raise UsageError(f"{loaded.method} does not extract a subgraph: fit with ciga-v2, gsat or dir.")
+    rows: list[int] | None = None
+    errors: list[tuple[str, str]] = []
+    notes = []
+    with epoch_bar("explain", enabled=not json_) as bar:
+        if file is None:
+            store, subject, notes = _own(loaded, part, bar.data)
+            store = store.subset(slice(0, most))
+        else:
+            if part is not None:
+                raise UsageError("--part is for the data the model was fitted on: leave FILE out.")
+            found = read_labelled(loaded, file, smiles=smiles, label=label, most=most)
+            store, rows, errors, subject = found.store, found.rows, found.errors, file.name
+            if found.cut:
+                notes.append(f"Only the first {store.num_graphs:,} rows were looked at (--most).")
+        examined = examine(loaded, store, rows=rows, gallery=gallery, progress=bar.data)
+    examined.errors = errors
+    examined.notes = [*notes, *examined.notes]
+    command = shlex.join(["ciga", *sys.argv[1:]])
+    report_model(loaded, examined, out, title=f"{model.name}: {subject}", subject=subject, command=command)
+    if json_:
+        shown = {k: getattr(examined, k) for k in ("graphs", "fidelity", "quality", "scores", "flagged", "stability")}
+        typer.echo(json.dumps({**_finite(shown), "report": str(out)}))
+        return
+    f = examined.fidelity
+    typer.echo(
+        f"{examined.graphs:,} graphs. Probability of the predicted class: whole graph {f['whole']:.3f}, kept part "
+        f"{f['kept']:.3f}, random part of that size {f['random']:.3f}, the rest {f['rest']:.3f}."
+    )
+    if examined.quality:
+        typer.echo(
+            f"Against the true subgraph: edge AUROC {examined.quality['edge_auroc']:.3f}, "
+            f"precision@k {examined.quality['precision_at_k']:.3f}."
+        )
+    typer.echo(f"report: {out}")
+
+
+def export(
+    model: ModelFolder,
+    format_: Annotated[str, typer.Option("--format", help="torch-export or onnx.")] = "torch-export",
+    out: Annotated[Path | None, typer.Option(help="The file; else beside the model folder.")] = None,
+    plugin: Plugins = [],  # noqa: B006
+) -> None:
+    """Write the model as one file for other programs, checked against the original."""
+    from ciga.export import FORMATS
+    from ciga.export import export as write
+
+    if format_ not in FORMATS:
+        raise UsageError(f"There is no export format '{format_}': use {' or '.join(FORMATS)}.")
+    loaded = _load(model, plugin, "cpu")
+    path = out or model.with_name(model.name + FORMATS[format_])
+    gap = write(loaded, path, format_)
+    size = path.stat().st_size / 2**20
+    typer.echo(f"{path} ({size:.1f} MB): differs from the original by {gap:.1g} at most on random graphs.")
+
+
+# ---------------------------------------------------------------- where the data come from
+
+
+def _source(source: str, given: dict[str, str], pairs: list[str]) -> tuple[str, dict[str, Any]]:
+    """The dataset and its options; a file gets a held-out part drawn like its training rows."""
+    from ciga import options
+    from ciga.cli.data import which
+    from ciga.data.catalog import make
+
+    dataset, path = which(source)
+    extra = options.parse_pairs(pairs, "--data")
+    if path is None:
+        if given:
+            raise UsageError(f"--{next(iter(given))} is for files; {source} is a dataset: use --data.")
+        return dataset, dict(extra)
+    if dataset == "pyg" and "smiles" in given:
+        raise UsageError(f"--smiles is for tables; {source} holds graphs.")
+    chosen: dict[str, Any] = {**extra, **given, "path": str(path.resolve())}
+    rule = str(chosen.get("split", "")).partition(":")[0]
+    files = dataset == "pyg" and path.is_dir()
+    if "id_val" not in chosen and rule != "random" and not files:
+        named = rule == "column" or "split_column" in chosen
+        if not named or "id_val" not in make(dataset, chosen).build():
+            chosen["id_val"] = HELD_OUT
+    return dataset, chosen
+
+
+def _own(model: Model, part: str | None, progress: Any) -> tuple[GraphStore, str, list[str]]:
+    """A part of the data the model was fitted on."""
+    from ciga.data.catalog import make
+    from ciga.errors import unknown
+
+    if not model.source:
+        raise UsageError("This model does not say what it was fitted on: give a FILE.")
+    splits: Splits = make(model.source["dataset"], model.source["options"]).build(progress)
+    name = part or str(model.story.get("where", "train"))
+    if name not in splits:
+        raise unknown("part", name, list(splits))
+    notes = []
+    if splits.fingerprint() != model.fingerprint:
+        notes.append("The data have changed since the model was fitted: their fingerprint is another one.")
+    return splits[name], f"{name} of {model.source['dataset']}", notes
+
+
+def _load(folder: Path, plugins: list[Path], device: str) -> Model:
+    from ciga.model import Model
+    from ciga.registry import load_plugin
+    from ciga.train import pick_device
+
+    for file in plugins:
+        load_plugin(file)
+    return Model.load(folder, pick_device(device))
+
+
+def _tuned(
+    dataset: str,
+    method: str,
+    data: dict[str, Any],
+    settings: dict[str, Any],
+    preset: str,
+    trials: int,
+    plugins: list[Path],
+    runs_dir: Path,
+    device: str,
+) -> dict[str, Any]:
+    """The best settings of a search that looks at validation data only."""
+    from ciga.tune import tune
+
+    return tune(
+        dataset,
+        method,
+        trials=trials,
+        data=data,
+        settings=settings,
+        preset=preset,
+        plugins=plugins,
+        runs_dir=runs_dir,
+        device=device,
+    )
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+def _summary(model: Model, out: Path, source: str) -> None:
+    """The one screen at the end of `ciga fit`."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from ciga.explain.report import spread
+    from ciga.summary import interval
+
+    story, metric, console = model.story, model.metric, Console()
+    scores = {m: s[model.selection] for m, s in story["scores"].items()}
+    first = next(iter(scores.values()))
+    parts = [p for p in ("id_val", "id_test", "ood_val", "ood_test") if p in first] or ["train"]
+    last = parts[-1]
+    edges = any("edge_auroc" in s[last] for s in scores.values())
+    names = {"id": "like training", "ood": "shifted", "train": "training"}
+    table = Table(
+        "method",
+        *[f"{metric}, {names[p.partition('_')[0]]} ({p})" for p in parts],
+        f"calibration error ({last})",
+        *(["edge AUROC"] if edges else []),
+        title=f"mean over {len(model.seeds)} seeds [95 % interval over seeds]; epoch chosen by {model.selection}",
+        title_justify="left",
+    )
+
+    def cell(values: list[float | None]) -> str:
+        return spread(interval([float("nan") if v is None else v for v in values]))
+
+    for name, found in scores.items():
+        row = [cell(found[p][metric]) for p in parts] + [cell(found[last]["ece"])]
+        row += [cell(found[last]["edge_auroc"]) if "edge_auroc" in found[last] else "–"] if edges else []
+        table.add_row(name, *row)
+    console.print(table)
+    flagged = story["flagged"]
+    said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
+    if said and model.gauge is not None:
+        worst = max(("size", "features", "embedding"), key=lambda k: flagged[last][k])
+        console.print(
+            f"Shift: unlike training are {said} (mostly by {worst}; by chance alone about "
+            f"{100 * model.gauge.level:.0f} %).",
+            soft_wrap=True,
+            highlight=False,
+        )
+    for warning in story["data"]["warnings"]:
+        console.print(f"Data: {warning}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"[bold]{story['advice']}[/]", soft_wrap=True, highlight=False)
+    size = sum(p.stat().st_size for p in out.iterdir()) / 2**20
+    file = source if Path(source).exists() else "FILE"
+    console.print(
+        f"model: {out} ({size:.1f} MB). Next:  ciga predict {out} {file} --out predictions.csv   or   "
+        f"ciga explain {out} {file} --out report.html",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for what is not a number, as JSON has it."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    return None if isinstance(value, float) and value != value else value

@@ -1,0 +1,35 @@
+"""Reports of finished runs: of one run, or of the seeds of a method beside those of a rival."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ciga.data.catalog import Progress, silent
+from ciga.ensemble import gather
+from ciga.explain.examine import GALLERY, examine
+from ciga.explain.report import report_model
+from ciga.run import Plan
+
+
+def report_runs(
+    plans: Sequence[Plan],
+    records: Sequence[Mapping[str, Any]],
+    runs_dir: str | Path,
+    path: str | Path,
+    *,
+    rivals: Sequence[Plan] = (),
+    rival_records: Sequence[Mapping[str, Any]] = (),
+    title: str | None = None,
+    gallery: int = GALLERY,
+    progress: Progress = silent,
+) -> None:
+    """Write the page of runs that differ in their seed only, with what the model sees in the test graphs."""
+    splits = plans[0].load(progress)
+    model = gather(plans, records, runs_dir, splits, rivals, rival_records)
+    where = str(model.story["where"])
+    examined = examine(model, splits[where], gallery=gallery, progress=progress)
+    config = plans[0].config
+    title = title or f"{config.method} on {config.dataset}"
+    report_model(model, examined, path, title=title, subject=f"{where} of {config.dataset}")
