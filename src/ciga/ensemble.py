@@ -220,9 +220,7 @@ def tell(
     return story
 
 
-def outline(
-    runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str
-) -> dict[str, Any]:
+def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str) -> dict[str, Any]:
     """Scores and learning curves of each method's runs: what a story has at the least."""
     found: dict[str, Any] = _plain(
         {

@@ -129,7 +129,11 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             fingerprint=splits.fingerprint(),
             parameters={k: getattr(self, k) for k in self._get_param_names() if k != "method"},
         ).to(pick_device(self.device))
-        run = {"selected": self.fitted_.selected, "history": self.fitted_.history, "seconds": self.fitted_.seconds}
+        run = {
+            "selected": self.fitted_.selected,
+            "history": self.fitted_.history,
+            "seconds": self.fitted_.seconds,
+        }
         model.story = outline({self.method: [run]}, self.metric, selection)
         model.gauge = Gauge.calibrate(model.embed, splits)
         self.model_ = model
@@ -177,7 +181,9 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         if y is not None:
             place = {c: i for i, c in enumerate(self.classes_.tolist())}
             store = store.labelled(torch.tensor([place.get(v, -1) for v in np.asarray(y).tolist()]))
-        elif int(store.y.max()) >= len(self.classes_) or self.classes_.tolist() != list(range(len(self.classes_))):
+        elif int(store.y.max()) >= len(self.classes_) or self.classes_.tolist() != list(
+            range(len(self.classes_))
+        ):
             # The graphs' own numbers are labels only if the classes are such numbers.
             store = store.labelled(torch.full((store.num_graphs,), -1))
         report_model(self.model_, examine(self.model_, store), path, title=title)

@@ -1,11 +1,11 @@
 """A model as one file for other programs: `torch.export` or ONNX.
 
-The exported program takes graphs of any number and size and has no step whose shape depends on their content:
-instead of cutting the subgraph out, it gives dropped edges the weight 0 and leaves dropped nodes out of the
-readout. In evaluation batch norm is an affine map, so both come to the same.
+The exported program takes graphs of any number and size and has no step whose shape depends on their
+content: instead of cutting the subgraph out, it gives dropped edges the weight 0 and leaves dropped nodes out
+of the readout. In evaluation batch norm is an affine map, so both come to the same.
 
-Inputs: x [N, F], edge_index [2, E], (edge_attr [E, D] where the model uses it), batch [N] with the graph of each
-node ascending from 0, and sizes [G] with the number of nodes of each graph.
+Inputs: x [N, F], edge_index [2, E], (edge_attr [E, D] where the model uses it), batch [N] with the graph of
+each node ascending from 0, and sizes [G] with the number of nodes of each graph.
 Outputs: probability [G, C]; for methods that extract, score [E] and kept [E] as well.
 """
 
@@ -38,7 +38,9 @@ TOLERANCE = 1e-5
 class MaskedEdges(Edges):
     """Edges of which some are absent: their messages weigh 0, and degrees do not count them."""
 
-    def __init__(self, index: Tensor, weight: Tensor | None, attr: Tensor | None, nodes: int, mask: Tensor) -> None:
+    def __init__(
+        self, index: Tensor, weight: Tensor | None, attr: Tensor | None, nodes: int, mask: Tensor
+    ) -> None:
         super().__init__(index, mask if weight is None else weight * mask, attr, nodes, None)
         self.mask = mask  # [E] 1.0 or 0.0
 
@@ -91,7 +93,9 @@ def _member(
     mask = _keep(network.extractor, score, index, batch, nodes, graphs).to(x.dtype)
     present = (x.new_zeros(nodes).index_add(0, index[0], mask).index_add(0, index[1], mask) > 0).to(x.dtype)
     any_edge = (x.new_zeros(graphs).index_add(0, batch[index[0]], mask) > 0).to(x.dtype)
-    present = torch.maximum(present, 1 - any_edge[batch])  # a graph without kept edges is judged by all its nodes
+    present = torch.maximum(
+        present, 1 - any_edge[batch]
+    )  # a graph without kept edges is judged by all its nodes
     inputs = x if network.raw else hidden
     h = _encode(network.classifier, inputs, index, attr, score.sigmoid(), mask, batch, graphs, present)
     return network.head(_read(network.readout, h, batch, graphs, present)), score
@@ -136,7 +140,7 @@ def _score(extractor: Extractor, h: Tensor, index: Tensor) -> Tensor:
 
 
 def _pairs(index: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
-    """The undirected edge of each edge [E], numbered in sorted order; and 1 where a number begins in it [E]."""
+    """The undirected edge of each edge [E], numbered in sorted order; and 1 at one edge of each [E]."""
     key = torch.minimum(index[0], index[1]) * nodes + torch.maximum(index[0], index[1])
     ordered, order = torch.sort(key)
     fresh = torch.cat([torch.ones_like(ordered[:1]), (ordered[1:] != ordered[:-1]).to(ordered.dtype)])
@@ -153,14 +157,18 @@ def _symmetric(logit: Tensor, index: Tensor, nodes: int) -> Tensor:
     return total[pair] / count[pair]
 
 
-def _keep(extractor: Extractor, score: Tensor, index: Tensor, batch: Tensor, nodes: int, graphs: int) -> Tensor:
+def _keep(
+    extractor: Extractor, score: Tensor, index: Tensor, batch: Tensor, nodes: int, graphs: int
+) -> Tensor:
     """The chosen edges [E], by the rank of their score among the undirected edges of their graph."""
     if extractor.budget == "threshold":
         return score.sigmoid() >= extractor.size
     pair, first = _pairs(index, nodes)
     graph = batch[index[0]]
     edges = torch.ones_like(pair).cumsum(0) - 1
-    pairs = torch.zeros_like(batch, dtype=torch.long)[:1].expand(graphs).contiguous().index_add(0, graph, first)
+    pairs = (
+        torch.zeros_like(batch, dtype=torch.long)[:1].expand(graphs).contiguous().index_add(0, graph, first)
+    )
     # One direction of each edge stands for both; the others are ranked behind everything.
     stand_in = torch.where(first > 0, graph, torch.full_like(graph, graphs))
     by_score = torch.zeros_like(pair).scatter(0, torch.sort(score, descending=True)[1], edges)
@@ -215,8 +223,16 @@ def export(model: Model, path: str | Path, kind: str = "torch-export", graphs: i
     example = inputs_of(_random_store(model, 5, 4, 9, 0).batch(slice(None)), module.uses_edge_attr)
     limits = {"nodes": 2, "edges": 4, "graphs": 1}
     node, edge, graph = (torch.export.Dim(name, min=least) for name, least in limits.items())
-    shapes: list[Any] = [{0: node}, {1: edge}, {0: edge} if module.uses_edge_attr else None, {0: node}, {0: graph}]
-    checks = [_random_store(model, graphs, low, high, 1 + i) for i, (low, high) in enumerate(((3, 8), (15, 40)))]
+    shapes: list[Any] = [
+        {0: node},
+        {1: edge},
+        {0: edge} if module.uses_edge_attr else None,
+        {0: node},
+        {0: graph},
+    ]
+    checks = [
+        _random_store(model, graphs, low, high, 1 + i) for i, (low, high) in enumerate(((3, 8), (15, 40)))
+    ]
     with torch.no_grad(), atomic(path) as temporary:
         program = torch.export.export(module, example, dynamic_shapes=tuple(shapes), strict=False)
         if kind == "torch-export":
@@ -228,13 +244,18 @@ def export(model: Model, path: str | Path, kind: str = "torch-export", graphs: i
             worst = _onnx(model, program, example, checks, temporary, module)
         if not worst <= TOLERANCE:
             raise CigaError(
-                f"The exported model differs from the original by {worst:.2g} on random graphs: nothing was written."
+                f"The exported model differs from the original by {worst:.2g} on random graphs: not written."
             )
     return worst
 
 
 def _onnx(
-    model: Model, program: Any, example: tuple[Any, ...], checks: list[GraphStore], path: Path, module: Exportable
+    model: Model,
+    program: Any,
+    example: tuple[Any, ...],
+    checks: list[GraphStore],
+    path: Path,
+    module: Exportable,
 ) -> float:
     try:
         import onnxruntime
@@ -244,7 +265,13 @@ def _onnx(
     names = ["x", "edge_index", *(["edge_attr"] if module.uses_edge_attr else []), "batch", "sizes"]
     outputs = ["probability", *(["score", "kept"] if module.extracts else [])]
     made = torch.onnx.export(
-        program, example, input_names=names, output_names=outputs, dynamo=True, verbose=False, external_data=False
+        program,
+        example,
+        input_names=names,
+        output_names=outputs,
+        dynamo=True,
+        verbose=False,
+        external_data=False,
     )
     assert made is not None
     made.save(str(path), external_data=False)
@@ -276,10 +303,14 @@ def _gap(model: Model, store: GraphStore, module: Exportable, run: Any) -> float
 def _check_exportable(model: Model) -> None:
     conv = model.chosen.backbone.conv
     if conv not in CONVS:
-        raise UsageError(f"A model with conv={conv} cannot be exported: train it with conv={', '.join(CONVS)}.")
+        raise UsageError(
+            f"A model with conv={conv} cannot be exported: train it with conv={', '.join(CONVS)}."
+        )
     known = (GraphNetwork, InvariantNetwork, AttentionNetwork)
     if not all(type(m) in known for m in model.members):
-        raise UsageError(f"A model of {model.method} cannot be exported: use erm, ciga-v1, ciga-v2, gsat or dir.")
+        raise UsageError(
+            f"A model of {model.method} cannot be exported: use erm, ciga-v1, ciga-v2, gsat or dir."
+        )
 
 
 def _random_store(model: Model, graphs: int, low: int, high: int, seed: int) -> GraphStore:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 
@@ -32,7 +32,7 @@ Report = Callable[[int, int], None]
 
 @dataclass
 class Chunk:
-    """Some rows of the input: all cells in order, the graphs of the good ones, and what is wrong with the bad."""
+    """Some rows of the input: all cells in order, the graphs of the good ones, what is wrong with the bad."""
 
     cells: list[list[str]]
     store: GraphStore | None
@@ -123,7 +123,9 @@ def read_chunks(
         raise UsageError(f"There is no file {path}.")
     if model.featuriser["kind"] == "smiles":
         if not tables.is_table(path):
-            raise UsageError(f"The model reads tables of SMILES (.csv, .tsv, .parquet …), which {path} is not.")
+            raise UsageError(
+                f"The model reads tables of SMILES (.csv, .tsv, .parquet …), which {path} is not."
+            )
         header = tables.columns_of(path)
         column = smiles or str(model.featuriser["column"])
         if column not in header:
@@ -150,15 +152,11 @@ def _table_chunks(
         places = {line: i for i, line in enumerate(lines)}
         values = zip(*(table.values[name] for name in header), strict=True)
         good = dict(zip(table.rows, values, strict=True))
-        cells = [
-            list(good[line]) if line in good else _fit(bad[line].cells, len(header)) for line in lines
-        ]
+        cells = [list(good[line]) if line in good else _fit(bad[line].cells, len(header)) for line in lines]
         errors = {places[r.row]: f"{r.reason}: {r.detail}".rstrip(": ") for r in table.rejected}
         texts = table.values[column]
         found = molecules.featurise(texts, workers=workers)
-        errors |= {
-            places[table.rows[e.row]]: f"{e.reason}: {e.detail}".rstrip(": ") for e in found.errors
-        }
+        errors |= {places[table.rows[e.row]]: f"{e.reason}: {e.detail}".rstrip(": ") for e in found.errors}
         rows = [places[table.rows[i]] for i in found.rows]
         yield Chunk(cells, found.store if rows else None, rows, errors)
 
@@ -252,10 +250,10 @@ def _writer(out: str | Path) -> Iterator[Any]:
     path = Path(out)
     mark = "\t" if ".tsv" in path.suffixes else ","
     with atomic(path) as temporary:
-        opened: IO[str] = (
-            gzip.open(temporary, "wt", encoding="utf-8", newline="")  # type: ignore[assignment]
-            if path.suffix == ".gz"
-            else temporary.open("w", encoding="utf-8", newline="")
-        )
-        with opened as file:
+        packed = path.suffix == ".gz"
+        with (
+            gzip.open(temporary, "wt", encoding="utf-8", newline="")
+            if packed
+            else temporary.open("w", encoding="utf-8", newline="") as file
+        ):
             yield csv.writer(file, delimiter=mark, lineterminator="\n")

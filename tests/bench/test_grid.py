@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.bench.conftest import TINY, record_of, tiny_jobs
 
 from ciga.bench.estimate import Estimate
 from ciga.bench.grid import Records, Variation, configs, jobs
 from ciga.bench.paper import exhibit
 from ciga.errors import UsageError
 from ciga.files import write_json
+from tests.bench.conftest import TINY, record_of, tiny_jobs
 
 
 def test_every_cell_of_the_paper_can_be_planned() -> None:

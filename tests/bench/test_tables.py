@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.bench.conftest import record_of
 
 from ciga.bench.grid import Records, Variation, configs
 from ciga.bench.paper import Table, exhibit
 from ciga.bench.render import render
 from ciga.bench.tables import fill
 from ciga.errors import UsageError
+from tests.bench.conftest import record_of
 
 Book = Callable[..., Records]
 COLUMNS = [f"spmotif-{k}-{b}" for k in ("struc", "mixed") for b in ("0.33", "0.60", "0.90")]

@@ -103,7 +103,7 @@ def test_both_directions_share_one_score(scorer: str) -> None:
     for (u, v), pair in zip(batch.edge_index.T.tolist(), batch.pair.tolist(), strict=True):
         both = expected[frozenset((u, v))]
         assert len(both) == 2
-        assert float(found[pair]) == pytest.approx(sum(both) / 2, abs=1e-5)
+        assert found[pair].item() == pytest.approx(sum(both) / 2, abs=1e-5)
 
 
 def kept_edges(extractor: Extractor, graph: Data) -> dict[frozenset[int], tuple[float, bool]]:

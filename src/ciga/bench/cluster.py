@@ -13,6 +13,7 @@ import queue
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,15 @@ class Cluster:
         except (OSError, ValueError, TimeoutError) as error:
             raise CigaError(f"No Dask scheduler answers at {address}: {error}") from None
         self.inbox: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self.threads, self.counted = 0, float("-inf")
         self.specs: dict[str, Spec] = {}
         self.sent: dict[str, Any] = {}  # dataset and options -> scattered files
 
     def slots(self) -> int:
-        return sum(self.client.nthreads().values())
+        now = time.monotonic()
+        if now - self.counted > 2.0:  # asking the scheduler takes a while; workers come and go
+            self.threads, self.counted = sum(self.client.nthreads().values()), time.monotonic()
+        return self.threads
 
     def start(self, task: str, spec: Spec) -> None:
         self.specs[task] = spec

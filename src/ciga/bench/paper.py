@@ -328,6 +328,8 @@ def _named(kind: str, things: Iterable[Any], wanted: Sequence[str], names: Any) 
         return [t for t in things if not getattr(t, "extra", False)]
     if list(wanted) == ["all"]:
         return things
+    if list(wanted) == ["none"]:  # only what the user adds
+        return []
     known = {name for t in things for name in names(t)}
     for name in wanted:
         if name not in known:

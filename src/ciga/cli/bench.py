@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(help="A table or figure (see: ciga bench --list).")]
 Methods = Annotated[
     list[str],
-    typer.Option("--methods", help="Only these rows, comma-separated; all: also those not in the paper."),
+    typer.Option(
+        "--methods",
+        help="Only these rows, comma-separated; all: also those not in the paper; none: only --row.",
+    ),
 ]
 Datasets = Annotated[
     list[str],

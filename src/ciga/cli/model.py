@@ -166,13 +166,16 @@ def explain(
     command = shlex.join(["ciga", *sys.argv[1:]])
     report_model(loaded, examined, out, title=f"{model.name}: {subject}", subject=subject, command=command)
     if json_:
-        shown = {k: getattr(examined, k) for k in ("graphs", "fidelity", "quality", "scores", "flagged", "stability")}
+        shown = {
+            k: getattr(examined, k)
+            for k in ("graphs", "fidelity", "quality", "scores", "flagged", "stability")
+        }
         typer.echo(json.dumps({**_finite(shown), "report": str(out)}))
         return
     f = examined.fidelity
     typer.echo(
-        f"{examined.graphs:,} graphs. Probability of the predicted class: whole graph {f['whole']:.3f}, kept part "
-        f"{f['kept']:.3f}, random part of that size {f['random']:.3f}, the rest {f['rest']:.3f}."
+        f"{examined.graphs:,} graphs. Probability of the predicted class: whole graph {f['whole']:.3f}, "
+        f"kept part {f['kept']:.3f}, random part of that size {f['random']:.3f}, the rest {f['rest']:.3f}."
     )
     if examined.quality:
         typer.echo(
@@ -267,19 +270,19 @@ def _tuned(
     device: str,
 ) -> dict[str, Any]:
     """The best settings of a search that looks at validation data only."""
-    from ciga.tune import tune
+    from ciga.cli.tune import typed
+    from ciga.parallel import cores
+    from ciga.tune import Task
+    from ciga.tune import tune as search
 
-    return tune(
-        dataset,
-        method,
-        trials=trials,
-        data=data,
-        settings=settings,
-        preset=preset,
-        plugins=plugins,
-        runs_dir=runs_dir,
-        device=device,
-    )
+    found = tuple(str(p.resolve()) for p in plugins)
+    task = Task(dataset, method, data=data, settings=typed(method, settings), preset=preset, plugins=found)
+    workers = min(cores(), trials)
+    study = search(task, runs_dir / "tune.journal", trials, runs_dir, workers=workers, device=device)
+    best: dict[str, Any] = dict(study.best_trial.params)
+    said = " ".join(f"{k}={v}" for k, v in best.items())
+    typer.echo(f"the best of {trials} trials on validation data: {said}", err=True)
+    return best
 
 
 # ---------------------------------------------------------------- what is printed
@@ -305,7 +308,7 @@ def _summary(model: Model, out: Path, source: str) -> None:
         *[f"{metric}, {names[p.partition('_')[0]]} ({p})" for p in parts],
         f"calibration error ({last})",
         *(["edge AUROC"] if edges else []),
-        title=f"mean over {len(model.seeds)} seeds [95 % interval over seeds]; epoch chosen by {model.selection}",
+        title=f"mean over {len(model.seeds)} seeds [95 % interval over seeds], epoch by {model.selection}",
         title_justify="left",
     )
 

@@ -7,6 +7,7 @@ over the rows. The sort is made once for a batch and serves every layer and both
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -54,30 +55,26 @@ class Links:
         """Each edge's source row of h [N, d], [E, d]."""
         if self._plain:
             return h.index_select(0, self.source)
-        out: Tensor = _Gather.apply(h, self.source, self.out_of)
-        return out
+        return _gather(h, self.source, self.out_of)
 
     def at_target(self, h: Tensor) -> Tensor:
         """Each edge's target row of h [N, d], [E, d]."""
         if self._plain:
             return h.index_select(0, self.target)
-        out: Tensor = _Gather.apply(h, self.target, self.into)
-        return out
+        return _gather(h, self.target, self.into)
 
     def add(self, messages: Tensor) -> Tensor:
         """Sum the messages [E, d] at their targets, [N, d]."""
         if self._plain:
             return messages.new_zeros(self.nodes, messages.size(1)).index_add(0, self.target, messages)
-        out: Tensor = _Sum.apply(messages, self.target, self.into)
-        return out
+        return _sum(messages, self.target, self.into)
 
     def pull(self, h: Tensor, strength: Tensor | None) -> Tensor:
         """Sum at each node the rows of h [N, d] at its edges' sources, times their strength [E]; [N, d]."""
         if self._plain:
             messages = self.at_source(h)
             return self.add(messages if strength is None else messages * strength.unsqueeze(1))
-        out: Tensor = _Pull.apply(h, strength, self.source, self.target, self.into, self.out_of)
-        return out
+        return _pull(h, strength, self.source, self.target, self.into, self.out_of)
 
 
 def _bags(end: Tensor, other: Tensor, nodes: int) -> Bags:
@@ -107,8 +104,8 @@ class _Gather(torch.autograd.Function):
         return h.index_select(0, end)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        return _Sum.apply(grad, ctx.end, ctx.bags), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _sum(grad, ctx.end, ctx.bags), None, None
 
 
 class _Sum(torch.autograd.Function):
@@ -118,8 +115,8 @@ class _Sum(torch.autograd.Function):
         return _bag(messages.detach(), bags.order, bags.start)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        return _Gather.apply(grad, ctx.end, ctx.bags), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _gather(grad, ctx.end, ctx.bags), None, None
 
 
 class _Pull(torch.autograd.Function):
@@ -133,11 +130,16 @@ class _Pull(torch.autograd.Function):
         return _bag(h.detach(), into.other, into.start, weight)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, strength = ctx.saved_tensors
         source, target, into, out_of = ctx.ends
-        back = _Pull.apply(grad, strength, target, source, out_of, into) if ctx.needs_input_grad[0] else None
+        back = _pull(grad, strength, target, source, out_of, into) if ctx.needs_input_grad[0] else None
         per_edge = None
         if ctx.needs_input_grad[1]:
-            per_edge = (_Gather.apply(grad, target, into) * _Gather.apply(h, source, out_of)).sum(1)
+            per_edge = (_gather(grad, target, into) * _gather(h, source, out_of)).sum(1)
         return back, per_edge, None, None, None, None
+
+
+_gather: Callable[..., Tensor] = _Gather.apply
+_sum: Callable[..., Tensor] = _Sum.apply
+_pull: Callable[..., Tensor] = _Pull.apply

@@ -7,9 +7,8 @@ contiguous tensors with two pointer arrays; a batch is a gather, and nothing loo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ciga.data.links import Links
+from ciga.data.arithmetic import number_pairs, ranges, starts
+from ciga.data.batch import Batch as Batch
 from ciga.data.pack import pack
 from ciga.errors import CigaError
 from ciga.files import content_hash, map_tensors, write_tensors
@@ -27,52 +27,6 @@ FORMAT = "ciga.graphstore/1"
 VERIFY_BELOW = 256 * 2**20
 
 Column = Tensor | list[str]
-
-
-@dataclass
-class Batch:
-    """Some graphs as one disconnected graph; PyG's attribute names, plus ours.
-
-    `pair` numbers the undirected edges of the batch: u->v and v->u share one number, so that a score
-    per pair is a score per undirected edge.
-    """
-
-    x: Tensor  # [N, F] node features (F may be 0)
-    edge_index: Tensor  # [2, E]
-    edge_attr: Tensor | None  # [E, D]
-    batch: Tensor  # [N] graph of each node
-    edge_batch: Tensor  # [E] graph of each edge
-    pair: Tensor  # [E] undirected edge of each edge
-    pair_batch: Tensor  # [P] graph of each undirected edge
-    y: Tensor  # [G] labels
-    env: Tensor | None  # [G] environments
-    edge_truth: Tensor | None  # [E] True on the edges of the invariant subgraph, where it is known
-    index: Tensor  # [G] row of each graph in the store it came from
-    num_graphs: int
-
-    @property
-    def num_nodes(self) -> int:
-        return self.x.size(0)
-
-    @property
-    def num_edges(self) -> int:
-        return self.edge_index.size(1)
-
-    @property
-    def num_pairs(self) -> int:
-        return self.pair_batch.size(0)
-
-    @cached_property
-    def links(self) -> Links:
-        """The edges, to sum along."""
-        return Links(self.edge_index, self.num_nodes)
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
-        moved: dict[str, Any] = {
-            k: v.to(device, non_blocking=True) for k, v in vars(self).items() if isinstance(v, Tensor)
-        }
-        return replace(self, **moved)
 
 
 class GraphStore:
@@ -111,7 +65,7 @@ class GraphStore:
         self.columns: dict[str, Column] = dict(columns or {})
         if pair is None or pair_ptr is None:
             self._validate()
-            pair, pair_ptr = _number_pairs(self.edge_index, self.node_ptr, self.edge_ptr)
+            pair, pair_ptr = number_pairs(self.edge_index, self.node_ptr, self.edge_ptr)
         self.pair, self.pair_ptr = pair, pair_ptr
 
     # ---------------------------------------------------------------- what it holds
@@ -167,78 +121,82 @@ class GraphStore:
     def batch(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> Batch:
         """The graphs at `indices`, in that order, as one `Batch`."""
         rows = self._rows(indices)
-        nodes, edges = self.num_nodes[rows], self.num_edges[rows]
-        pairs = self.pair_ptr[rows + 1] - self.pair_ptr[rows]
-        node_rows, edge_rows = _ranges(self.node_ptr[rows], nodes), _ranges(self.edge_ptr[rows], edges)
-        graph = torch.arange(rows.numel())
-        edge_batch = graph.repeat_interleave(edges)
-        return Batch(
-            x=self.x[node_rows],
-            edge_index=self.edge_index[:, edge_rows] + _starts(nodes)[edge_batch],
-            edge_attr=None if self.edge_attr is None else self.edge_attr[edge_rows],
-            batch=graph.repeat_interleave(nodes),
-            edge_batch=edge_batch,
-            pair=self.pair[edge_rows] + _starts(pairs)[edge_batch],
-            pair_batch=graph.repeat_interleave(pairs),
-            y=self.y[rows],
-            env=None if self.env is None else self.env[rows],
-            edge_truth=None if self.edge_truth is None else self.edge_truth[edge_rows],
-            index=rows,
-            num_graphs=rows.numel(),
-        )
+        return self._assemble(rows, rows.numel())[0]
 
-    def batches(self, batch_size: int, order: Tensor | None = None, chunk: int = 64) -> Iterator[Batch]:
+    def batches(self, batch_size: int, order: Tensor | None = None, chunk: int = 32) -> Iterator[Batch]:
         """All graphs (in `order`) in batches of `batch_size`.
 
         One gather serves `chunk` batches, which are then views of it: a small batch costs a few slices.
         """
         order = torch.arange(self.num_graphs) if order is None else order
         for rows in order.split(batch_size * chunk):
-            yield from self._views(rows, batch_size)
+            if rows.numel():
+                yield from self._assemble(rows, batch_size)
 
-    def _views(self, rows: Tensor, batch_size: int) -> Iterator[Batch]:
-        whole = self.batch(rows)
-        stops = range(0, rows.numel() + batch_size, batch_size)
-        cut = [min(s, rows.numel()) for s in stops if s < rows.numel() + batch_size]
-        bounds = torch.tensor(cut)
+    def _assemble(self, rows: Tensor, size: int) -> list[Batch]:
+        """The graphs at `rows` in batches of `size`; nodes and undirected edges are counted within each."""
+        graphs = rows.numel()
+        cuts = [*range(0, graphs, max(size, 1)), graphs] if graphs else [0, 0]
+        nodes, edges = self.num_nodes[rows], self.num_edges[rows]
         pairs = self.pair_ptr[rows + 1] - self.pair_ptr[rows]
-        counts = (self.num_nodes[rows], self.num_edges[rows], pairs)
-        at_node, at_edge, at_pair = (_starts(c, closed=True)[bounds].tolist() for c in counts)
-        for i in range(len(cut) - 1):
-            g, n, e, p = (slice(at[i], at[i + 1]) for at in (cut, at_node, at_edge, at_pair))
-            yield Batch(
-                x=whole.x[n],
-                edge_index=whole.edge_index[:, e] - n.start,
-                edge_attr=None if whole.edge_attr is None else whole.edge_attr[e],
-                batch=whole.batch[n] - g.start,
-                edge_batch=whole.edge_batch[e] - g.start,
-                pair=whole.pair[e] - p.start,
-                pair_batch=whole.pair_batch[p] - g.start,
-                y=whole.y[g],
-                env=None if whole.env is None else whole.env[g],
-                edge_truth=None if whole.edge_truth is None else whole.edge_truth[e],
-                index=whole.index[g],
-                num_graphs=g.stop - g.start,
-            )
+        place = torch.arange(graphs) % max(size, 1)  # of a graph in its batch
+        first = torch.arange(graphs) - place  # the first graph of its batch
+
+        def within(counts: Tensor) -> Tensor:
+            start = starts(counts)
+            return start - start[first]
+
+        node_rows, edge_rows = ranges(self.node_ptr[rows], nodes), ranges(self.edge_ptr[rows], edges)
+        graph = torch.arange(graphs).repeat_interleave(edges)  # of each edge
+        bounds = torch.tensor(cuts)
+        by_graph = bounds.diff().tolist()
+        by_node, by_edge, by_pair = (
+            starts(c, closed=True)[bounds].diff().tolist() for c in (nodes, edges, pairs)
+        )
+
+        def split(values: Tensor | None, sizes: list[int], dim: int = 0) -> Iterable[Any]:
+            return repeat(None) if values is None else values.split(sizes, dim)
+
+        def taken(values: Tensor | None, which: Tensor) -> Tensor | None:
+            return None if values is None else values.index_select(0, which)
+
+        # Row by row: one gather along the second axis takes four times as long.
+        ends = torch.stack([row.index_select(0, edge_rows) for row in self.edge_index])
+        parts = zip(
+            split(self.x.index_select(0, node_rows), by_node),
+            split(ends + within(nodes).index_select(0, graph), by_edge, 1),
+            split(taken(self.edge_attr, edge_rows), by_edge),
+            split(place.repeat_interleave(nodes), by_node),
+            split(place.index_select(0, graph), by_edge),
+            split(self.pair.index_select(0, edge_rows) + within(pairs).index_select(0, graph), by_edge),
+            split(place.repeat_interleave(pairs), by_pair),
+            split(self.y[rows], by_graph),
+            split(taken(self.env, rows), by_graph),
+            split(taken(self.edge_truth, edge_rows), by_edge),
+            split(rows, by_graph),
+            by_graph,
+            strict=False,
+        )
+        return [Batch(*fields) for fields in parts]
 
     def subset(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> GraphStore:
         """The graphs at `indices` as a store of their own."""
         rows = self._rows(indices)
-        node_rows = _ranges(self.node_ptr[rows], self.num_nodes[rows])
-        edge_rows = _ranges(self.edge_ptr[rows], self.num_edges[rows])
+        node_rows = ranges(self.node_ptr[rows], self.num_nodes[rows])
+        edge_rows = ranges(self.edge_ptr[rows], self.num_edges[rows])
         pairs = self.pair_ptr[rows + 1] - self.pair_ptr[rows]
         return GraphStore(
             self.x[node_rows],
             self.edge_index[:, edge_rows],
-            _starts(self.num_nodes[rows], closed=True),
-            _starts(self.num_edges[rows], closed=True),
+            starts(self.num_nodes[rows], closed=True),
+            starts(self.num_edges[rows], closed=True),
             self.y[rows],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edge_rows],
             env=None if self.env is None else self.env[rows],
             edge_truth=None if self.edge_truth is None else self.edge_truth[edge_rows],
             columns={k: _take(c, rows) for k, c in self.columns.items()},
             pair=self.pair[edge_rows],
-            pair_ptr=_starts(pairs, closed=True),
+            pair_ptr=starts(pairs, closed=True),
         )
 
     def with_env(self, env: Tensor | None) -> GraphStore:
@@ -292,15 +250,15 @@ class GraphStore:
         return cls(
             torch.cat([s.x for s in stores]),
             torch.cat([s.edge_index for s in stores], dim=1),
-            _starts(torch.cat([s.num_nodes for s in stores]), closed=True),
-            _starts(torch.cat([s.num_edges for s in stores]), closed=True),
+            starts(torch.cat([s.num_nodes for s in stores]), closed=True),
+            starts(torch.cat([s.num_edges for s in stores]), closed=True),
             torch.cat([s.y for s in stores]),
             edge_attr=joined("edge_attr"),
             env=joined("env"),
             edge_truth=joined("edge_truth"),
             columns=columns,
             pair=torch.cat([s.pair for s in stores]),
-            pair_ptr=_starts(torch.cat([s.pair_ptr.diff() for s in stores]), closed=True),
+            pair_ptr=starts(torch.cat([s.pair_ptr.diff() for s in stores]), closed=True),
         )
 
     @classmethod
@@ -308,7 +266,7 @@ class GraphStore:
         """Pack PyG `Data` objects. Reads `x`, `edge_index`, `edge_attr`, `y`, `env`, `edge_truth`."""
         parts = pack(graphs, y)
         nodes, edges = parts.pop("nodes"), parts.pop("edges")
-        return cls(node_ptr=_starts(nodes, closed=True), edge_ptr=_starts(edges, closed=True), **parts)
+        return cls(node_ptr=starts(nodes, closed=True), edge_ptr=starts(edges, closed=True), **parts)
 
     def to_pyg(self) -> list[Any]:
         """A list of PyG `Data`, one per graph."""
@@ -425,38 +383,6 @@ class GraphStore:
             for name, part in parts.items():
                 if part is not None and len(part) != rows:
                     raise CigaError(f"There are {rows} {what}, but {len(part)} rows of {name}.")
-
-
-# ---------------------------------------------------------------- index arithmetic
-
-
-def _starts(counts: Tensor, closed: bool = False) -> Tensor:
-    """Exclusive cumulative sum; `closed` appends the total, making it a pointer array."""
-    out = torch.zeros(counts.numel() + 1, dtype=torch.long)
-    torch.cumsum(counts, 0, out=out[1:])
-    return out if closed else out[:-1]
-
-
-def _ranges(start: Tensor, count: Tensor) -> Tensor:
-    """Concatenation of arange(start[i], start[i] + count[i])."""
-    shift = (start - _starts(count)).repeat_interleave(count)
-    return shift + torch.arange(shift.numel())
-
-
-def _number_pairs(edge_index: Tensor, node_ptr: Tensor, edge_ptr: Tensor) -> tuple[Tensor, Tensor]:
-    """Number the undirected edges of each graph from 0: ([E] numbers, [G + 1] pointers)."""
-    graphs, edges = node_ptr.numel() - 1, edge_index.size(1)
-    if not edges:
-        return torch.zeros(0, dtype=torch.int32), torch.zeros(graphs + 1, dtype=torch.long)
-    graph = torch.arange(graphs).repeat_interleave(edge_ptr.diff())
-    ends = edge_index.long() + node_ptr[graph]
-    # Sorting by the smaller endpoint also sorts by graph, so the numbers of one graph are consecutive.
-    key = ends.min(0).values * int(node_ptr[-1]) + ends.max(0).values
-    unique, number = key.unique(return_inverse=True)
-    first_node = unique // int(node_ptr[-1])
-    owner = torch.searchsorted(node_ptr, first_node, right=True) - 1
-    pointer = _starts(torch.bincount(owner, minlength=graphs), closed=True)
-    return (number - pointer[graph]).int(), pointer
 
 
 def _take(column: Column, rows: Tensor) -> Column:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from ciga.data.splits import Splits
-from ciga.data.store import Batch
+from ciga.data.store import Batch, GraphStore
 from ciga.nn.conv import GCN, GIN, OGBGCN, Edges, gat, pna, sage
 from ciga.nn.kgnn import GraphConv, SetLevels
 from ciga.nn.norm import PartNorm
@@ -49,15 +50,23 @@ class Spec:
     def of(cls, splits: Splits) -> Spec:
         """Read it off the training part."""
         train = splits.train
-        target = train.edge_index[1].long() + train.node_ptr[:-1].repeat_interleave(train.num_edges)
-        degree = torch.bincount(target, minlength=train.x.size(0))
         return cls(
             features=train.num_features,
             edge_features=train.edge_features,
             classes=splits.task.classes,
             environments=1 if train.env is None else int(train.env.max()) + 1,
-            degrees=tuple(torch.bincount(degree).tolist()),
+            degrees=_degrees(train),
         )
+
+
+def _degrees(store: GraphStore, chunk: int = 4096) -> tuple[int, ...]:
+    """Histogram of in-degrees; chunk by chunk, so that a store larger than memory can be counted."""
+    total = torch.zeros(1, dtype=torch.long)
+    for batch in store.batches(chunk, chunk=1):
+        found = torch.bincount(torch.bincount(batch.edge_index[1], minlength=batch.num_nodes))
+        size = max(total.numel(), found.numel())
+        total = F.pad(total, (0, size - total.numel())) + F.pad(found, (0, size - found.numel()))
+    return tuple(total.tolist())
 
 
 class Encoder(nn.Module):

@@ -1,0 +1,76 @@
+"""Small fitted models and tables of molecules that several tests share."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ciga.data import Splits, load
+from ciga.ensemble import tell
+from ciga.model import Model, featuriser_of
+from ciga.nn.encoder import Spec
+from ciga.selection import default_selector
+from ciga.settings import resolve
+from ciga.shift import Gauge
+from ciga.train import fit
+
+QUICK: dict[str, Any] = {"layers": 2, "width": 8, "epochs": 2, "batch_size": 20}
+
+
+@cache
+def toy_splits() -> Splits:
+    """SPMotif with a held-out part like training, and test graphs that are larger."""
+    return load("spmotif-struc", train_per_class=20, val_per_class=8, test_per_class=6)
+
+
+@cache
+def toy_model(method: str = "ciga-v2", seeds: int = 2, rival: bool = False, **settings: Any) -> Model:
+    """An ensemble on `toy_splits`, with its gauge and its story; the same one for the same arguments."""
+    splits = toy_splits()
+    chosen = resolve(method, {**QUICK, **settings}, preset="none")
+    found = [
+        fit(
+            chosen.method,
+            splits,
+            backbone=chosen.backbone,
+            training=chosen.training,
+            seed=seed,
+            device="cpu",
+        )
+        for seed in range(1, seeds + 1)
+    ]
+    source = {"dataset": "spmotif-struc", "options": {"train_per_class": 20}}
+    model = Model(
+        method=method,
+        settings=chosen.flat(),
+        spec=Spec.of(splits),
+        classes=list(splits.task.class_names),
+        metric=splits.task.metric,
+        seeds=list(range(1, seeds + 1)),
+        members=[f.network() for f in found],
+        selection=default_selector(list(splits)).name,
+        featuriser=featuriser_of([splits.train], {}),
+        source=source,
+        fingerprint=splits.fingerprint(),
+    )
+    model.gauge = Gauge.calibrate(model.embed, splits)
+    runs = {method: [{"selected": f.selected, "history": f.history, "seconds": f.seconds} for f in found]}
+    other = toy_model("erm", seeds) if rival else None
+    if other is not None:
+        runs["erm"] = runs[method]
+    model.story = tell(model, splits, runs, other)
+    return model
+
+
+def write_molecules(path: Path, bad: bool = True) -> Path:
+    """A table of 48 molecules, active where there is O or N, and two bad rows."""
+    cores = ["c1ccccc1", "c1ccncc1", "C1CCCCC1", "c1ccsc1", "C1CCOC1", "c1ccc2ccccc2c1"]
+    tails = ["", "C", "OC", "NC", "FC", "ClC", "CCC", "OCC"]
+    smiles = [f"{tail}{core}" for core, tail in itertools.product(cores, tails)]
+    lines = [f'm{i},{s},{int("O" in s or "N" in s)},"a, b"' for i, s in enumerate(smiles)]
+    if bad:
+        lines[5:5] = ["bad1,C(C,1,x", "bad2,CCO"]
+    path.write_text("\n".join(["id,smiles,active,note", *lines]) + "\n")
+    return path
