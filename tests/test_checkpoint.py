@@ -32,7 +32,10 @@ def parts(seed: int, width: int = 3) -> tuple[Fitted, nn.Module, tuple[torch.opt
             optimizer.zero_grad()
     fitted = Fitted(ERM(), Backbone(), Spec(4, 0, 2), ("train",))
     fitted.history = [{"epoch": 0, "terms": {"risk": 0.1 + 0.2}, "metrics": {}, "seconds": 1.5}]
-    fitted.states = {"last": {k: v.clone() for k, v in network.state_dict().items()}, "id-val": {"a": torch.ones(2)}}
+    fitted.states = {
+        "last": {k: v.clone() for k, v in network.state_dict().items()},
+        "id-val": {"a": torch.ones(2)},
+    }
     fitted.seconds = 1.5
     return fitted, network, optimizers
 
@@ -44,7 +47,9 @@ def flat(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     fitted, network, optimizers = parts(1)
-    write_checkpoint(tmp_path / "checkpoint.safetensors", fitted, network, optimizers, {"env": torch.arange(3)})
+    write_checkpoint(
+        tmp_path / "checkpoint.safetensors", fitted, network, optimizers, {"env": torch.arange(3)}
+    )
     return tmp_path / "checkpoint.safetensors"
 
 

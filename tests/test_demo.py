@@ -24,16 +24,25 @@ def in_this_process(function: Any, items: Any, progress: Any, what: str, chunk: 
     return [function(item) for item in items]
 
 
-def test_demo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is missing: pip install 'ciga[report]'")
+def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pyplot = pytest.importorskip(
+        "matplotlib.pyplot", reason="matplotlib is missing: pip install 'ciga[report]'"
+    )
     monkeypatch.setattr(demo, "_plan", small)
     monkeypatch.setattr(demo, "parallel_map", in_this_process)
     out = tmp_path / "out"
     code, printed, err = ciga(monkeypatch, capsys, "demo", "--quick", "--seeds", 2, "--out", out)
     assert code == 0, err
-    for word in ("erm", "ciga-v2", "test accuracy", "worst class", "edge AUROC", "seconds", "2 seeds", "ood-val"):
+    for word in (
+        "erm",
+        "ciga-v2",
+        "test accuracy",
+        "worst class",
+        "edge AUROC",
+        "seconds",
+        "2 seeds",
+        "ood-val",
+    ):
         assert word in printed
     assert str(out / "records.json") in printed
     assert str(out / "subgraphs.png") in printed

@@ -142,9 +142,7 @@ def test_environments_reach_the_method(graphs: list[Data], labels: np.ndarray) -
         ({}, {"y": "same"}, "nothing to tell apart"),
     ],
 )
-def test_mistakes(
-    graphs: list[Data], settings: dict[str, Any], change: dict[str, Any], says: str
-) -> None:
+def test_mistakes(graphs: list[Data], settings: dict[str, Any], change: dict[str, Any], says: str) -> None:
     y = change.get("y", [0, 1] * (len(graphs) // 2))
     y = [y] * len(graphs) if isinstance(y, str) else y
     with pytest.raises(UsageError, match=says):

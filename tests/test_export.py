@@ -94,7 +94,10 @@ def test_onnx(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("method", "settings", "says"),
-    [("erm", {"conv": "gat"}, "conv=gat cannot be exported"), ("gib", {"conv": "gin"}, "gib cannot be exported")],
+    [
+        ("erm", {"conv": "gat"}, "conv=gat cannot be exported"),
+        ("gib", {"conv": "gin"}, "gib cannot be exported"),
+    ],
 )
 def test_what_cannot_be_exported_says_so(
     method: str, settings: dict[str, Any], says: str, tmp_path: Path

@@ -13,7 +13,8 @@ from tests.helpers import in_own_process
 
 #: Optional packages, none of which the library may import before it needs them.
 EXTRAS = {
-    "rdkit", "skimage", "grakel", "igraph", "pandas", "pyarrow", "matplotlib", "optuna", "distributed", "jinja2",
+    "rdkit", "skimage", "grakel", "igraph", "pandas", "pyarrow", "matplotlib", "optuna", "distributed",
+    "jinja2",
     "onnx", "onnxruntime", "pytorch_metric_learning",
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The supervised contrast against pytorch-metric-learning's and against a loop; batches with nothing in them."""
+"""The supervised contrast against pytorch-metric-learning's and against a loop; empty batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def draw(seed: int, size: int, classes: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize(("size", "classes"), [(2, 1), (8, 2), (33, 3), (12, 9)])
 def test_equals_pytorch_metric_learning(size: int, classes: int, temperature: float) -> None:
-    losses = pytest.importorskip("pytorch_metric_learning.losses", reason="pytorch-metric-learning is missing")
+    losses = pytest.importorskip(
+        "pytorch_metric_learning.losses", reason="pytorch-metric-learning is missing"
+    )
     for seed in range(3):
         z, y = draw(seed, size, classes)
         ours, theirs = z.clone().requires_grad_(), z.clone().requires_grad_()

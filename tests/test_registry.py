@@ -45,12 +45,14 @@ def test_every_member_of_the_package_is_there() -> None:
     [(methods, "cigav2", "ciga-v2"), (methods, "emr", "erm"), (datasets, "spmotif-struct", "spmotif-struc")],
 )
 def test_an_unknown_name_gets_the_nearest_one(found: Registry[Any], name: str, nearest: str) -> None:
-    with pytest.raises(UsageError, match=rf"There is no {found.kind} called '{name}'\. Did you mean .*{nearest}"):
+    with pytest.raises(
+        UsageError, match=rf"There is no {found.kind} called '{name}'\. Did you mean .*{nearest}"
+    ):
         found[name]
 
 
 def test_a_name_like_no_other_gets_the_list() -> None:
-    with pytest.raises(UsageError, match="Known: .*ciga-v2, .*erm"):
+    with pytest.raises(UsageError, match=r"Known: .*ciga-v2, .*erm"):
         methods["zzzzzzzz"]
 
 

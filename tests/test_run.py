@@ -1,4 +1,4 @@
-"""From names to a record: planned before anything is done, found again, and finished after any kind of end."""
+"""From names to a record: planned before anything is done, found again, finished after any end."""
 
 from __future__ import annotations
 
@@ -160,7 +160,9 @@ def test_the_iid_protocol_deals_the_same_graphs_out_again() -> None:
     assert iid.notes["protocol"] == "iid"
 
 
-@pytest.mark.parametrize("error", [CigaError("it broke"), UsageError("it broke"), MissingExtra("it broke", "x")])
+@pytest.mark.parametrize(
+    "error", [CigaError("it broke"), UsageError("it broke"), MissingExtra("it broke", "x")]
+)
 def test_a_failure_names_the_folder_and_keeps_its_kind(
     error: CigaError, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -20,7 +20,8 @@ from ciga.settings import read_settings, resolve
 from ciga.train import Training
 
 GCN, GIN = "gcn-ogb", "gin"
-#: dataset, bias, (layers, conv, readout), (featurizer, classifier) width, dropout, s_c, (input, contrast), v1, v2
+#: dataset, bias, (layers, conv, readout), (featurizer, classifier) width, dropout, s_c,
+#: (input, contrast), v1, v2
 TABLE: list[tuple[Any, ...]] = [
     ("spmotif-struc", 0.33, (3, GCN, "mean"), (32, 32), 0.0, 0.25, ("feat", "feat"), 8.0, (8.0, 1.0)),
     ("spmotif-struc", 0.6, (3, GCN, "mean"), (32, 32), 0.0, 0.25, ("feat", "feat"), 0.5, (4.0, 2.0)),
@@ -108,7 +109,9 @@ def test_tuned_is_published_where_nothing_was_searched_again() -> None:
     one_way = resolve("ciga-v2", dataset="spmotif-struc", data={"variant": "paper"}).flat()
     assert (one_way["classifier_input"], one_way["lr"]) == ("feat", 3e-3)
     # A baseline has the same network and schedule under both.
-    assert resolve("erm", dataset="spmotif-struc") == resolve("erm", dataset="spmotif-struc", preset="published")
+    assert resolve("erm", dataset="spmotif-struc") == resolve(
+        "erm", dataset="spmotif-struc", preset="published"
+    )
 
 
 def test_the_users_word_wins_over_the_preset_over_the_default() -> None:
@@ -130,7 +133,7 @@ def test_mistakes() -> None:
         resolve("ciga-v2", {"alhpa": 1})
     with pytest.raises(UsageError, match="no setting of erm called 'alpha'"):
         resolve("erm", {"alpha": 1})
-    with pytest.raises(UsageError, match="no preset called 'publisht'. Did you mean published"):
+    with pytest.raises(UsageError, match=r"no preset called 'publisht'\. Did you mean published"):
         resolve("erm", preset="publisht")
     with pytest.raises(UsageError, match="budget=count keeps a whole number"):
         resolve("ciga-v2", {"budget": "count"})

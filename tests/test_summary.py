@@ -34,7 +34,11 @@ def noisy(y: torch.Tensor, sharpness: float, seeds: int, seed: int) -> torch.Ten
 def test_compare_tells_better_from_worse_and_neither(metric: str) -> None:
     y = torch.arange(400) % 2
     good, poor, also_poor = noisy(y, 3.0, 3, 0), noisy(y, 0.5, 3, 1), noisy(y, 0.5, 3, 2)
-    better, worse, same = compare(good, poor, y, metric), compare(poor, good, y, metric), compare(poor, also_poor, y, metric)
+    better, worse, same = (
+        compare(good, poor, y, metric),
+        compare(poor, good, y, metric),
+        compare(poor, also_poor, y, metric),
+    )
     assert better["low"] > 0
     assert worse["high"] < 0
     assert same["low"] < 0 < same["high"]
@@ -44,7 +48,13 @@ def test_compare_tells_better_from_worse_and_neither(metric: str) -> None:
 
 def test_advice_is_honest() -> None:
     def said(low: float, high: float, seeds: int = 3) -> str:
-        return advice("ciga-v2", {"difference": (low + high) / 2, "low": low, "high": high}, seeds, "ood_test", "roc_auc")
+        return advice(
+            "ciga-v2",
+            {"difference": (low + high) / 2, "low": low, "high": high},
+            seeds,
+            "ood_test",
+            "roc_auc",
+        )
 
     assert "beats ERM on ood_test beyond noise" in said(0.01, 0.05)
     assert "does not beat ERM" in said(-0.01, 0.05)

@@ -19,7 +19,13 @@ TINY = Variation(
 )
 
 
-def record_of(config: Config, test: float, *, seconds: float = 2.0, rules: Sequence[str] = ("id-val", "ood-val", "oracle", "last")) -> dict[str, Any]:  # fmt: skip
+def record_of(
+    config: Config,
+    test: float,
+    *,
+    seconds: float = 2.0,
+    rules: Sequence[str] = ("id-val", "ood-val", "oracle", "last"),
+) -> dict[str, Any]:
     """A finished record of this configuration whose test scores are all `test`; each rule adds 0.01."""
     selected = {}
     for place, rule in enumerate(rules):

@@ -32,9 +32,7 @@ class Broken(ERM):
 
 
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     monkeypatch.chdir(tmp_path)
     return lambda *words: ciga(monkeypatch, capsys, *words)
 
@@ -197,7 +195,11 @@ def test_help_does_not_wait_for_torch() -> None:
     _, environment = in_own_process()
     for words in (["--help"], ["run", "--help"]):
         done = subprocess.run(
-            [sys.executable, "-c", script, *words], capture_output=True, text=True, env=environment, timeout=120
+            [sys.executable, "-c", script, *words],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.rstrip().endswith("LOADED []")

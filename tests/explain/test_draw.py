@@ -71,7 +71,12 @@ def test_a_gallery_is_written_and_not_blank(suffix: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("edges", "nodes"),
-    [(undirected([(0, 1), (1, 2), (2, 0)]), 3), (undirected([(0, 1)]), 4), (undirected([]), 1), (undirected([]), 3)],
+    [
+        (undirected([(0, 1), (1, 2), (2, 0)]), 3),
+        (undirected([(0, 1)]), 4),
+        (undirected([]), 1),
+        (undirected([]), 3),
+    ],
 )
 def test_every_graph_has_a_layout_that_does_not_change(edges: Tensor, nodes: int) -> None:
     one, two = (layout(edges, nodes) for _ in range(2))

@@ -46,7 +46,9 @@ def test_undirected_has_each_edge_once() -> None:
         ends, score, kept, truth = one.undirected()
         assert truth is not None
         assert one.truth is not None
-        every = zip(one.edge_index.T.tolist(), one.score.tolist(), one.kept.tolist(), one.truth.tolist(), strict=True)
+        every = zip(
+            one.edge_index.T.tolist(), one.score.tolist(), one.kept.tolist(), one.truth.tolist(), strict=True
+        )
         by_edge = {tuple(sorted(e)): (s, k, t) for e, s, k, t in every}
         found = zip(ends.T.tolist(), score.tolist(), kept.tolist(), truth.tolist(), strict=True)
         assert {tuple(e): (s, k, t) for e, s, k, t in found} == by_edge

@@ -44,7 +44,11 @@ def test_against_a_loop(method: str) -> None:
     kept = model.look(batch).kept
     assert kept is not None
     found = fidelity(model, batch, kept, torch.Generator().manual_seed(3))
-    draws = [torch.rand(batch.num_pairs, generator=rng) for rng in [torch.Generator().manual_seed(3)] for _ in range(DRAWS)]
+    draws = [
+        torch.rand(batch.num_pairs, generator=rng)
+        for rng in [torch.Generator().manual_seed(3)]
+        for _ in range(DRAWS)
+    ]
     start = 0
     for i, graph in enumerate(graphs):
         pairs = pairs_of(graph)

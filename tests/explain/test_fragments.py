@@ -15,7 +15,9 @@ from tests.helpers import undirected
 pytest.importorskip("rdkit", reason="RDKit is missing: pip install 'ciga[chem]'")
 
 
-def explained(edges: list[tuple[int, int]], keep: list[tuple[int, int]], label: int, nodes: int) -> Explanation:
+def explained(
+    edges: list[tuple[int, int]], keep: list[tuple[int, int]], label: int, nodes: int
+) -> Explanation:
     index = undirected(edges)
     wanted = {frozenset(e) for e in keep}
     kept = torch.tensor([frozenset(e) in wanted for e in index.T.tolist()])
@@ -32,7 +34,11 @@ def molecule(smiles: str, keep_ring: bool, label: int) -> tuple[str, Explanation
 
 
 def test_molecules_fall_into_pieces_that_recur() -> None:
-    jobs = [molecule("c1ccccc1C(=O)NCC", True, 1), molecule("CCNC(=O)c1ccccc1", True, 1), molecule("OCCc1ccccc1", False, 0)]
+    jobs = [
+        molecule("c1ccccc1C(=O)NCC", True, 1),
+        molecule("CCNC(=O)c1ccccc1", True, 1),
+        molecule("OCCc1ccccc1", False, 0),
+    ]
     found = {f.name: f for f in molecule_fragments(*zip(*jobs, strict=True))}
     ring = found["c1ccccc1"]
     assert (ring.found, ring.kept) == (3, 2)

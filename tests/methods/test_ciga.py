@@ -64,7 +64,8 @@ def test_the_hinge_by_a_loop(batch: Batch) -> None:
         total, active = 0.0, 0
         for i in range(batch.num_graphs):
             causal, spurious = (
-                float(cross_entropy(logits[i].detach(), batch.y[i])) for logits in (both.logits, both.spurious_logits)
+                float(cross_entropy(logits[i].detach(), batch.y[i]))
+                for logits in (both.logits, both.spurious_logits)
             )
             if causal <= spurious:
                 total, active = total + spurious, active + 1

@@ -149,7 +149,9 @@ def test_gin_is_pygs(graph: tuple[Tensor, Tensor, Tensor]) -> None:
             theirs.lin = ours.edge
             extra = {"edge_attr": attr}
         ours.eval()
-        assert_same(partial(ours, edges=edges_of(index, None, attr)), partial(theirs, edge_index=index, **extra), x)
+        assert_same(
+            partial(ours, edges=edges_of(index, None, attr)), partial(theirs, edge_index=index, **extra), x
+        )
 
 
 def test_ogb_gcn_by_a_loop(graph: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -166,9 +168,7 @@ def test_ogb_gcn_by_a_loop(graph: tuple[Tensor, Tensor, Tensor]) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("gat", GATConv), ("sage", SAGEConv), ("pna", PNAConv)])
-def test_pyg_convs_are_used_as_they_are(
-    name: str, kind: type, graph: tuple[Tensor, Tensor, Tensor]
-) -> None:
+def test_pyg_convs_are_used_as_they_are(name: str, kind: type, graph: tuple[Tensor, Tensor, Tensor]) -> None:
     x, index, _ = graph
     conv = conv_of(name)
     assert isinstance(conv, PyGConv)

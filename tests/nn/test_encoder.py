@@ -53,7 +53,12 @@ def test_jumping_knowledge(jk: str) -> None:
         last = i == len(encoder.norms) - 1
         norm.register_forward_hook(lambda _, __, h, last=last: seen.append(h if last else h.relu()))
     found = encoder(batch)
-    expected = {"last": seen[-1], "sum": sum(seen), "cat": torch.cat(seen, 1), "max": torch.stack(seen).amax(0)}
+    expected = {
+        "last": seen[-1],
+        "sum": sum(seen),
+        "cat": torch.cat(seen, 1),
+        "max": torch.stack(seen).amax(0),
+    }
     torch.testing.assert_close(found, expected[jk])
     assert found.size(1) == encoder.dim
 

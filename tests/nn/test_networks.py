@@ -50,7 +50,13 @@ def spurious_twin(network: InvariantNetwork) -> InvariantNetwork:
 
 
 def one_part(
-    network: InvariantNetwork, x: Tensor, edges: Tensor, attr: Tensor, weight: Tensor, chosen: Tensor, lone: bool
+    network: InvariantNetwork,
+    x: Tensor,
+    edges: Tensor,
+    attr: Tensor,
+    weight: Tensor,
+    chosen: Tensor,
+    lone: bool,
 ) -> Tensor:
     """The representation [d] of one part of one graph, cut out as a graph with its own numbering."""
     nodes = torch.arange(len(x)) if lone else edges[:, chosen].unique()

@@ -25,7 +25,7 @@ def nodes() -> Tensor:
 def by_a_loop(readout: Readout, h: Tensor) -> Tensor:
     out = []
     for graph in range(GRAPHS):
-        mine = h[BATCH == graph]
+        mine = h[graph == BATCH]
         if not len(mine):
             out.append(torch.zeros(WIDTH))
         elif readout.gate is not None:

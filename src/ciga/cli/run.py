@@ -31,7 +31,9 @@ def run(
     set_: Pairs = [],  # noqa: B006 (typer copies it)
     data: DataPairs = [],  # noqa: B006
     settings: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
-    preset: Annotated[str, typer.Option(help="Settings to start from: tuned, published (the paper's), or none.")] = "tuned",
+    preset: Annotated[
+        str, typer.Option(help="Settings to start from: tuned, published (the paper's), or none.")
+    ] = "tuned",
     protocol: Annotated[str, typer.Option(help="ood, or iid: all data shuffled (the oracle rows).")] = "ood",
     runs_dir: RunsDir = Path("runs"),
     plugin: Plugins = [],  # noqa: B006
@@ -64,9 +66,7 @@ def run(
     )
     with epoch_bar(f"{method} on {dataset}, seed {seed}") as bar:
         watch = hooks(log, runs_dir / planned.config.hash, bar.epoch)
-        record = execute(
-            planned, runs_dir, device=device, threads=threads, progress=bar.data, on_epoch=watch
-        )
+        record = execute(planned, runs_dir, device=device, threads=threads, progress=bar.data, on_epoch=watch)
         if report is not None:
             from ciga.explain.pages import report_runs
 
