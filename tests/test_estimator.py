@@ -127,9 +127,8 @@ def test_a_validation_set_of_ones_own_chooses_the_epoch(graphs: list[Data], labe
 def test_environments_reach_the_method(graphs: list[Data], labels: np.ndarray) -> None:
     env = ["left", "right"] * (len(graphs) // 2)
     GraphOODClassifier("irm", **QUICK).fit(graphs, labels, env=env)
-    bare = [Data(x=g.x, edge_index=g.edge_index) for g in graphs]
-    with pytest.raises(CigaError, match="environment"):
-        GraphOODClassifier("irm", **QUICK).fit(bare, labels)
+    with pytest.raises(UsageError, match="irm .*environments"):
+        GraphOODClassifier("irm", **QUICK).fit(graphs, labels, env=["left"] * len(graphs))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ def test_not_fitted(graphs: list[Data], tmp_path: Path) -> None:
 
 
 def test_subgraphs_are_what_the_method_chose(model: GraphOODClassifier, graphs: list[Data]) -> None:
-    plain = [Data(x=g.x, edge_index=g.edge_index) for g in graphs[:5]]
+    plain = [Data(x=g.x, edge_index=g.edge_index, y=g.y) for g in graphs[:5]]
     odd = [*plain, random_graph(4, 0, 0), random_graph(2, 1, 1)]
     found = model.subgraphs(odd)
     assert len(found) == len(odd)

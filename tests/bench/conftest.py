@@ -19,12 +19,11 @@ TINY = Variation(
 )
 
 
+RULES = ("id-val", "ood-val", "oracle", "last")
+
+
 def record_of(
-    config: Config,
-    test: float,
-    *,
-    seconds: float = 2.0,
-    rules: Sequence[str] = ("id-val", "ood-val", "oracle", "last"),
+    config: Config, test: float, *, seconds: float = 2.0, rules: Sequence[str] = RULES
 ) -> dict[str, Any]:
     """A finished record of this configuration whose test scores are all `test`; each rule adds 0.01."""
     selected = {}

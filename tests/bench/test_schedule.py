@@ -37,7 +37,7 @@ from ciga.methods.method import register
 @dataclass
 class SlowERM(ERM):
     def prepare(self, context):
-        with (Path(__file__).parent / "starts").open("a") as file:
+        with (Path(os.environ["SLOW_PLACE"]) / "starts").open("a") as file:
             file.write(f"{context.seed}\\n")
         return super().prepare(context)
 
@@ -46,7 +46,7 @@ class SlowERM(ERM):
         return super().loss(network, batch, step)
 
 def context_is_slow():
-    return (Path(__file__).parent / "slow").exists()
+    return (Path(os.environ["SLOW_PLACE"]) / "slow").exists()
 
 @register("broken-erm")
 @dataclass
@@ -75,7 +75,10 @@ class InProcess:
         self.inbox.put(Event(task, "end", perform(spec, lambda message: None)))
 
     def wait(self, seconds: float) -> Event | None:
-        return self.inbox.get(timeout=seconds)
+        try:
+            return self.inbox.get(timeout=seconds)
+        except queue.Empty:
+            return None
 
     def close(self) -> None:
         pass
@@ -123,7 +126,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("SLOW_PLACE", str(tmp_path))
     return Place(tmp_path)
 
 

@@ -23,9 +23,8 @@ def exact_wilcoxon(differences: list[float]) -> float:
     size = np.abs(differences)
     rank = size.argsort().argsort() + 1
     seen = sum(r for r, d in zip(rank, differences, strict=True) if d > 0)
-    sums = [
-        sum(r for r, s in zip(rank, signs, strict=True) if s) for signs in product((0, 1), repeat=len(rank))
-    ]
+    patterns = product((0, 1), repeat=len(rank))
+    sums = [sum(r for r, s in zip(rank, signs, strict=True) if s) for signs in patterns]
     centre = sum(rank) / 2
     return float(np.mean([abs(s - centre) >= abs(seen - centre) for s in sums]))
 

@@ -148,7 +148,7 @@ def explain(
         raise UsageError(f"{loaded.method} does not extract a subgraph: fit with ciga-v2, gsat or dir.")
     rows: list[int] | None = None
     errors: list[tuple[str, str]] = []
-    notes = []
+    notes: list[str] = []
     with epoch_bar("explain", enabled=not json_) as bar:
         if file is None:
             store, subject, notes = _own(loaded, part, bar.data)

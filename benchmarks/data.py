@@ -1,0 +1,48 @@
+"""The four shapes of data the table is about, each with the network the paper uses on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ciga.data.catalog import load, make
+from ciga.data.splits import Splits
+from ciga.nn.encoder import Backbone
+
+
+@dataclass
+class Shape:
+    """A dataset, how it is trained, and how many of its training graphs one measurement takes."""
+
+    name: str
+    dataset: str
+    batch_size: int
+    backbone: Backbone
+    graphs: int
+    options: dict[str, Any] = field(default_factory=dict)
+    ciga: dict[str, Any] = field(default_factory=dict)  # settings of CIGA where they change the work
+
+    def missing(self) -> str | None:
+        """Why it cannot be measured here, if so."""
+        files = make(self.dataset, self.options).missing_files()
+        return f"{', '.join(files)} not found: set CIGA_DATA" if files else None
+
+    def load(self, quick: bool) -> Splits:
+        splits = load(self.dataset, **self.options)
+        graphs = min(splits.train.num_graphs, 4 * self.batch_size if quick else self.graphs)
+        return Splits({**splits.parts, "train": splits.train[:graphs]}, splits.task, splits.notes)
+
+
+SPMOTIF = Shape("spmotif", "spmotif-struc", 32, Backbone(), 9000, {"bias": 0.9})
+SHAPES = (
+    SPMOTIF,
+    Shape(
+        "ec50", "drugood-ec50-assay", 128, Backbone(conv="gin", layers=4, width=128, readout="sum"), 4540,
+        ciga={"size": 0.8, "classifier_input": "raw"},
+    ),
+    Shape(
+        "cmnist", "cmnist-sp", 32, Backbone(), 1600, {"images": 2400},
+        ciga={"size": 0.8, "classifier_input": "raw", "classifier_width": 128},
+    ),
+    Shape("dd", "dd", 32, Backbone(), 320, ciga={"size": 0.3, "classifier_input": "raw", "contrast_input": "rep"}),
+)  # fmt: skip

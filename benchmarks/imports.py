@@ -1,0 +1,58 @@
+"""What an import costs, beside importing torch, which nothing here can make faster."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+from benchmarks.timing import Ratio, Section
+
+COMMANDS = {
+    "torch": "import torch",
+    "ciga": "import ciga",
+    "estimator": "from ciga import GraphOODClassifier",
+    "help": "import sys; sys.argv = ['ciga', '--help']\nfrom ciga.cli import main\ntry: main()\nexcept SystemExit: pass",
+}
+
+
+def cpu_seconds(command: str, environment: dict[str, str]) -> float:
+    """CPU seconds of a fresh interpreter that runs `command`."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", command], env=environment, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure(repeat: int, quick: bool) -> Section:
+    del quick  # an import has no smaller size
+    with tempfile.TemporaryDirectory() as folder:
+        # Compiled files where this user can write them: otherwise every import would compile.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPYCACHEPREFIX"] = folder
+        seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
+        for turn in range(repeat + 1):
+            for name, command in COMMANDS.items():
+                spent = cpu_seconds(command, environment)
+                if turn:  # the first turn compiled
+                    seconds[name].append(spent)
+        loaded = subprocess.run(
+            [sys.executable, "-c", COMMANDS["help"] + "\nprint('torch' in sys.modules, file=sys.stderr)"],
+            env=environment, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+    section = Section(extra={"help_imports_torch": loaded.stderr.strip().endswith("True")})
+    section.note("import", seconds)
+    for key, name, meaning, aim in (
+        ("import_ciga_over_torch", "ciga", "import ciga / import torch", "< 1.5"),
+        (
+            "import_estimator_over_torch",
+            "estimator",
+            "from ciga import GraphOODClassifier / import torch",
+            "",
+        ),
+        ("help_over_torch", "help", "ciga --help / import torch", "< 1"),
+    ):
+        section.ratios.append(Ratio.of(key, seconds[name], seconds["torch"], meaning, aim))
+    return section

@@ -1,0 +1,161 @@
+"""`ciga fit`, `predict`, `explain`, `export` as a new user would type them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ciga import ensemble
+from ciga.estimator import GraphOODClassifier
+from ciga.model import Model
+from tests.helpers import ciga
+from tests.small_models import toy_splits, write_molecules
+
+pytest.importorskip("rdkit", reason="RDKit is missing: pip install 'ciga[chem]'")
+SHORT = ["--set", "layers=1", "--set", "width=8", "--epochs", "2", "--data", "fractions=0.6,0.2,0.2"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(ensemble, "cores", lambda: 1)  # workers would take longer to start than all of this
+    write_molecules(tmp_path / "mols.csv")
+    return tmp_path
+
+
+def test_from_a_table_to_a_report_in_three_commands(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*words: object) -> tuple[int, str, str]:
+        return ciga(monkeypatch, capsys, *words)
+
+    code, out, err = run("fit", "mols.csv", "--label", "active", "--seeds", 2, "--out", "model", *SHORT)
+    assert code == 0, err
+    for word in (
+        "ciga-v2",
+        "erm",
+        "like training (id_val)",
+        "shifted (ood_test)",
+        "calibration error",
+        "Shift:",
+        "ERM",
+    ):
+        assert word in out
+    assert "2 rows were set aside" in out
+    model = Model.load("model")
+    assert model.featuriser["column"] == "smiles"
+    assert model.names == ["0", "1"]
+    assert model.gauge is not None
+    assert model.gauge.calibrated_on == "id_val"
+    assert set(model.story["scores"]) == {"ciga-v2", "erm"}
+    assert model.story["comparison"]["low"] <= model.story["comparison"]["high"]
+
+    code, out, err = run("predict", "model", "mols.csv", "--out", "predictions.csv")
+    assert code == 0, err
+    assert "50 rows" in err
+    assert "2 rows could not be read" in err
+    rows = list(csv.DictReader((here / "predictions.csv").open()))
+    assert len(rows) == 50
+    assert {"id", "note", "prediction", "probability", "uncertainty", "shift", "error"} <= set(rows[0])
+
+    code, out, err = run("explain", "model", "mols.csv", "--out", "report.html")
+    assert code == 0, err
+    assert "kept part" in out
+    page = (here / "report.html").read_text()
+    assert page.count('class="card"') == 48
+    assert "Rows that could not be read" in page
+    assert 'class="molecule"' in page
+    assert "ciga explain model mols.csv" in page
+
+    code, out, _ = run("predict", "model", "mols.csv", "--out", "-")
+    assert out.splitlines()[0].startswith("id,smiles,active,note,prediction")
+    loaded = GraphOODClassifier.load("model")
+    assert loaded.method == "ciga-v2"
+    code, out, err = run("explain", "model", "--json", "--out", "test.html", "--gallery", 3)
+    assert code == 0, err
+    assert json.loads(out)["graphs"] > 0
+    # the same fit again finds its runs, and ERM's serve another method
+    before = set((here / "runs").iterdir())
+    code, out, err = run(
+        "fit",
+        "mols.csv",
+        "--label",
+        "active",
+        "--seeds",
+        2,
+        "--out",
+        "other",
+        "--method",
+        "erm",
+        "--json",
+        *SHORT,
+    )
+    assert code == 0, err
+    assert json.loads(out)["method"] == "erm"
+    assert set((here / "runs").iterdir()) == before
+    code, _, err = run("explain", "other", "mols.csv")
+    assert (code, "does not extract" in err) == (2, True)
+
+
+def test_graphs_of_ones_own(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy_splits().train.save(here / "graphs.safetensors")
+    words = ["--split", "random", "--seeds", 1, "--method", "gsat", *SHORT]
+    code, out, err = ciga(monkeypatch, capsys, "fit", "graphs.safetensors", "--out", "model", *words)
+    assert code == 0, err
+    assert "one seed" in out
+    code, out, err = ciga(
+        monkeypatch, capsys, "explain", "model", "graphs.safetensors", "--gallery", 4, "--most", 20
+    )
+    assert code == 0, err
+    assert "edge AUROC" in out
+    assert "Only the first 20 rows" in (here / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["fit", "nothing.csv", "--out", "m"], 2, "no file"),
+        (["fit", "mols.csv", "--out", "m"], 2, "label"),
+        (["fit", "mols.csv", "--label", "activ", "--out", "m"], 2, "Did you mean active"),
+        (
+            ["fit", "mols.csv", "--label", "active", "--method", "cigav2", "--out", "m"],
+            2,
+            "Did you mean ciga-v2",
+        ),
+        (["fit", "spmotif-struc", "--label", "active", "--out", "m"], 2, "use --data"),
+        (["predict", "mols.csv", "mols.csv", "--out", "p.csv"], 1, "not a model folder"),
+        (["explain", "nothing", "mols.csv"], 1, "not a model folder"),
+        (["export", "nothing"], 1, "not a model folder"),
+        (["export", "nothing", "--format", "pickle"], 2, "no export format"),
+    ],
+)
+def test_mistakes_get_a_sentence(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[Any],
+    code: int,
+    says: str,
+) -> None:
+    found, _, err = ciga(monkeypatch, capsys, *words)
+    assert says in err
+    assert found == code
+    assert "Traceback" not in err
+
+
+def test_the_report_of_a_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny = [w for k in ("train", "val", "test") for w in ("--data", f"{k}_per_class=4")]
+    words = ["--epochs", 2, "--set", "width=8", *tiny, "--report", "run.html"]
+    code, out, err = ciga(monkeypatch, capsys, "run", "spmotif-struc", "ciga-v1", *words)
+    assert code == 0, err
+    assert "report: run.html" in out
+    assert "ciga-v1 on spmotif-struc" in (here / "run.html").read_text()

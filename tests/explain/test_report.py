@@ -1,0 +1,155 @@
+"""The report as text: complete, escaped, and without any address to fetch from."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ciga.errors import CigaError
+from ciga.explain.examine import Examined, examine
+from ciga.explain.report import report_bench, report_model
+from tests.small_models import toy_model, toy_splits
+
+pytest.importorskip("jinja2", reason="jinja2 is missing: pip install 'ciga[report]'")
+NASTY = '<script>alert("x")</script>'
+
+
+class Reader(HTMLParser):
+    """Ids, tags and the addresses a page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.append(value)
+            if (
+                name in ("src", "href", "srcset", "action", "data")
+                and value
+                and not value.startswith(("#", "data:,"))
+            ):
+                self.fetched.append(value)
+
+
+def read(path: Path) -> tuple[str, Reader]:
+    text = path.read_text(encoding="utf-8")
+    reader = Reader()
+    reader.feed(text)
+    return text, reader
+
+
+@pytest.fixture(scope="module")
+def examined() -> Examined:
+    return examine(toy_model(rival=True), toy_splits()["ood_test"], workers=1)
+
+
+def test_what_is_examined(examined: Examined) -> None:
+    store = toy_splits()["ood_test"]
+    assert examined.graphs == len(examined.cards) == store.num_graphs
+    assert set(examined.quality) == {"edge_auroc", "precision_at_k"}
+    assert 0 <= (examined.stability or 0) <= 1
+    assert examined.flagged is not None
+    assert examined.flagged > 0.4
+    assert sum(map(sum, examined.pictures["confusion"])) == store.num_graphs
+    wrong = sum(card["correct"] == "wrong" for card in examined.cards)
+    assert 1 - wrong / store.num_graphs == pytest.approx(examined.scores["accuracy"])
+    for card in examined.cards:
+        assert len(card["scores"]) == len(card["kept"]) == card["edges"]
+        assert card["svg"].count("<line") >= card["edges"]
+
+
+def test_a_small_gallery_shows_some_of_everything() -> None:
+    found = examine(toy_model(), toy_splits()["ood_test"], gallery=6, workers=1)
+    assert len(found.cards) == 6
+    assert any("6 of 18 graphs" in note for note in found.notes)
+
+
+def test_the_page_is_complete_and_fetches_nothing(examined: Examined, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    report_model(toy_model(rival=True), examined, path, title="A model", subject="ood_test")
+    text, page = read(path)
+    for section in ("summary", "data", "scores", "calibration", "curves", "subgraph", "gallery", "reproduce"):
+        assert section in page.ids
+        assert f'href="#{section}"' in text
+    assert page.fetched == []
+    assert len(page.ids) == len(set(page.ids))
+    assert not re.search(r"https?://(?!www\.w3\.org/)", text)
+    assert page.tags.count("script") == 1
+    assert text.count('class="card"') == examined.graphs
+    for term in (
+        "loss: risk",
+        "loss: contrast",
+        "accuracy: ood_val",
+        "ERM",
+        "edge AUROC",
+        "Fisher",
+        "necessity",
+    ):
+        assert term in text
+    assert toy_model(rival=True).fingerprint in text
+
+
+def test_labels_stay_text(tmp_path: Path) -> None:
+    model = toy_model()
+    before = list(model.classes)
+    model.classes = [NASTY, "a&b", "'\"`"]
+    try:
+        found = examine(model, toy_splits()["ood_test"].subset(range(6)), workers=1)
+        found.errors = [("3", NASTY)]
+        found.notes = [NASTY]
+        report_model(model, found, tmp_path / "r.html", title=NASTY, subject=NASTY, command=NASTY)
+    finally:
+        model.classes = before
+    text, page = read(tmp_path / "r.html")
+    assert page.tags.count("script") == 1
+    assert NASTY not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_a_method_without_subgraphs_and_a_model_without_a_story(tmp_path: Path) -> None:
+    model = toy_model("erm")
+    found = examine(model, toy_splits()["ood_test"].subset(range(4)), workers=1)
+    report_model(model, found, tmp_path / "erm.html", title="ERM")
+    assert 'id="subgraph"' not in (tmp_path / "erm.html").read_text()
+    story = model.story
+    try:
+        model.story = {}
+        report_model(model, None, tmp_path / "bare.html", title="bare")
+        model.story = {"scores": 3}
+        with pytest.raises(CigaError, match="fit the model again"):
+            report_model(model, None, tmp_path / "odd.html", title="odd")
+    finally:
+        model.story = story
+
+
+def record(method: str, seed: int, value: float) -> dict[str, Any]:
+    scores = {"accuracy": value, "ece": 0.1}
+    chosen = {"epoch": 3, "ood_val": scores, "ood_test": {**scores, "edge_auroc": 0.7}}
+    return {
+        "dataset": "spmotif-struc", "method": method, "seed": seed, "protocol": "ood", "metric": "accuracy",
+        "data": {"bias": 0.9}, "settings": {"width": 32, "alpha": NASTY if method != "erm" else 1},
+        "selection": "ood-val", "selected": {"ood-val": chosen, "last": chosen}, "seconds": 2.0,
+    }  # fmt: skip
+
+
+def test_the_page_of_a_benchmark(tmp_path: Path) -> None:
+    records = [record(m, s, v + s / 100) for m, v in (("erm", 0.5), ("ciga-v2", 0.7)) for s in (1, 2, 3)]
+    report_bench(records, tmp_path / "bench.html")
+    text, page = read(tmp_path / "bench.html")
+    assert page.fetched == []
+    assert page.tags.count("script") == 1
+    assert "6 runs on 1 dataset" in text
+    assert "0.720 [" in text
+    assert text.count("<tr") == 1 + 4
+    assert NASTY not in text
+    with pytest.raises(CigaError, match="no finished runs"):
+        report_bench([], tmp_path / "none.html")
