@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from benchmarks.timing import Section
 
-HERE = Path(__file__).parent
+LATEST = Path(__file__).with_name("latest.json")
 SECTIONS = ("store", "epochs", "methods", "imports", "featurise", "scale")
 #: Beyond this share a ratio counts as having become worse.
 TOLERANCE = 0.2
@@ -65,9 +65,7 @@ def _cpuinfo() -> list[str]:
 
 def higher_is_better(key: str) -> bool:
     """Ratios of a peer's time over ours; all others are ours over something."""
-    return (
-        key.endswith("_over_ours") or key.startswith("epoch_pyg_over") or key.endswith("_one_core_over_all")
-    )
+    return key.endswith(("_over_ours", "_one_core_over_all")) or key.startswith("epoch_pyg_over")
 
 
 def worse(now: dict[str, float], before: dict[str, float]) -> list[str]:
@@ -125,9 +123,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {','.join(SECTIONS)}")
     parser.add_argument("--repeat", type=int, default=3, help="rounds of every measurement")
     parser.add_argument("--quick", action="store_true", help="a few graphs: does it run? Not for figures")
-    parser.add_argument(
-        "--compare", type=Path, default=HERE / "latest.json", help="warn against these figures"
-    )
+    parser.add_argument("--compare", type=Path, default=LATEST, help="warn against these figures")
     parser.add_argument(
         "--output", type=Path, help="where to write (default: benchmarks/latest.json, not with --quick)"
     )
@@ -142,7 +138,7 @@ def main(words: list[str] | None = None) -> None:
     if not options.quick:
         for sentence in worse(report["ratios"], before.get("ratios", {})):
             print(f"warning: {sentence}", file=sys.stderr)
-    output = options.output or (None if options.quick else HERE / "latest.json")
+    output = options.output or (None if options.quick else LATEST)
     if output is None:
         return
     if output.exists() and len(names) < len(SECTIONS):  # what was not measured now stays as it was

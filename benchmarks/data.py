@@ -42,7 +42,10 @@ SHAPES = (
     ),
     Shape(
         "cmnist", "cmnist-sp", 32, Backbone(), 1600, {"images": 2400},
-        ciga={"size": 0.8, "classifier_input": "raw", "classifier_width": 128},
+        ciga={"size": 0.8, "classifier_input": "raw"},
     ),
-    Shape("dd", "dd", 32, Backbone(), 320, ciga={"size": 0.3, "classifier_input": "raw", "contrast_input": "rep"}),
+    Shape(
+        "dd", "dd", 32, Backbone(), 320,
+        ciga={"size": 0.3, "classifier_input": "raw", "contrast_input": "rep"},
+    ),
 )  # fmt: skip

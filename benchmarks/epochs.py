@@ -13,6 +13,7 @@ from benchmarks.peers import PyGNetwork, bare_logits
 from benchmarks.timing import Ratio, Section, take_turns
 from ciga import train
 from ciga.data.splits import Splits
+from ciga.data.store import GraphStore
 from ciga.methods.method import Context, Method, make, methods
 from ciga.nn.encoder import Spec
 from ciga.nn.networks import GraphNetwork
@@ -154,7 +155,7 @@ def measure_methods(repeat: int, quick: bool) -> Section:
     return section
 
 
-def _mixed(splits: Splits, graphs: int) -> object:
+def _mixed(splits: Splits, graphs: int) -> GraphStore:
     """Training graphs of all classes."""
     order = torch.randperm(splits.train.num_graphs, generator=torch.Generator().manual_seed(0))
     return splits.train[order[:graphs]]

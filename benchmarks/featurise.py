@@ -40,9 +40,11 @@ def measure(repeat: int, quick: bool) -> Section:
         section.note("open", {"ec50 cache": seconds})
     images = np.random.default_rng(0).integers(0, 256, (20 if quick else 1000, 28, 28), dtype=np.uint8)
     colours = np.arange(len(images)) % 2
-    _compare(
-        section, "superpixels", len(images), lambda workers: superpixel_graphs(images, colours, workers=workers), repeat
-    )  # fmt: skip
+
+    def paint(workers: int | None) -> object:
+        return superpixel_graphs(images, colours, workers=workers)
+
+    _compare(section, "superpixels", len(images), paint, repeat)
     return section
 
 

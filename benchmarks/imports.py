@@ -10,11 +10,20 @@ import tempfile
 
 from benchmarks.timing import Ratio, Section
 
+HELP = """
+import sys
+sys.argv = ["ciga", "--help"]
+from ciga.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+"""
 COMMANDS = {
     "torch": "import torch",
     "ciga": "import ciga",
     "estimator": "from ciga import GraphOODClassifier",
-    "help": "import sys; sys.argv = ['ciga', '--help']\nfrom ciga.cli import main\ntry: main()\nexcept SystemExit: pass",
+    "help": HELP,
 }
 
 
@@ -39,7 +48,7 @@ def measure(repeat: int, quick: bool) -> Section:
                 if turn:  # the first turn compiled
                     seconds[name].append(spent)
         loaded = subprocess.run(
-            [sys.executable, "-c", COMMANDS["help"] + "\nprint('torch' in sys.modules, file=sys.stderr)"],
+            [sys.executable, "-c", HELP + "print('torch' in sys.modules, file=sys.stderr)"],
             env=environment, check=True, capture_output=True, text=True,
         )  # fmt: skip
     section = Section(extra={"help_imports_torch": loaded.stderr.strip().endswith("True")})

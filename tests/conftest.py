@@ -39,7 +39,8 @@ def raw_data() -> Callable[[str], Path]:
 @pytest.fixture
 def plugin(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """`plugin(text)` writes a plugin file; what it registers is forgotten after the test."""
-    before = {id(r): dict(r._members) for r in (methods, datasets) if list(r) is not None}
+    registries = (methods, datasets)
+    known = [{name: registry[name] for name in registry} for registry in registries]
     modules = set(sys.modules)
 
     def write(text: str, name: str = "mine.py") -> Path:
@@ -48,9 +49,9 @@ def plugin(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         return path
 
     yield write
-    for registry in (methods, datasets):
+    for registry, before in zip(registries, known, strict=True):
         registry._members.clear()
-        registry._members.update(before[id(registry)])
+        registry._members.update(before)
     for name in set(sys.modules) - modules:
         if name.startswith("ciga_plugin_"):
             del sys.modules[name]

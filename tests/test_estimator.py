@@ -127,7 +127,7 @@ def test_a_validation_set_of_ones_own_chooses_the_epoch(graphs: list[Data], labe
 def test_environments_reach_the_method(graphs: list[Data], labels: np.ndarray) -> None:
     env = ["left", "right"] * (len(graphs) // 2)
     GraphOODClassifier("irm", **QUICK).fit(graphs, labels, env=env)
-    with pytest.raises(UsageError, match="irm .*environments"):
+    with pytest.raises(UsageError, match=r"irm .*environments"):
         GraphOODClassifier("irm", **QUICK).fit(graphs, labels, env=["left"] * len(graphs))
 
 

@@ -181,4 +181,4 @@ def _gaussian(h: Tensor, y: Tensor, classes: int) -> dict[str, Tensor]:
     scale = covariance.diagonal().mean().clamp(min=1e-8)
     ridge = scale * torch.eye(h.size(1), dtype=torch.double)
     precision = torch.linalg.inv((1 - SHRINKAGE) * covariance + SHRINKAGE * ridge)
-    return {"mean": mean.float(), "precision": precision.float()}
+    return {"mean": mean.float(), "precision": precision.float().contiguous()}

@@ -71,6 +71,8 @@ def _metric(probability: Tensor, y: Tensor, name: str) -> float:
         return metrics.roc_auc(probability.double(), y)
     if name == "mcc":
         return metrics.mcc(metrics.confusion(probability.argmax(1), y, probability.size(1)))
+    if name == "log_loss":
+        return float(-probability.gather(1, y[:, None]).clamp(min=1e-12).log().mean())
     return metrics.classification(probability.double().clamp(min=1e-12).log(), y)[name]
 
 

@@ -126,7 +126,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: object) -> Place:
+    # `plugin` makes the registries forget after the test what the file registers
     monkeypatch.setenv("SLOW_PLACE", str(tmp_path))
     return Place(tmp_path)
 
@@ -141,7 +142,7 @@ def undisturbed(place: Place) -> str:
     return text
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 200) -> Any:
+def wait_for(what: Callable[[], Any], seconds: float = 250) -> Any:
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, "nothing happened for too long"

@@ -38,7 +38,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.classes = [NASTY, "house", "crane"]
     path = tmp_path_factory.mktemp("report") / "report.html"
     try:
-        found = examine(model, toy_splits()["ood_test"], workers=1)
+        found = examine(model, toy_splits()["ood_test"])
         report_model(model, found, path, title="A report", subject="ood_test")
     finally:
         model.classes = before

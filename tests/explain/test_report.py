@@ -49,7 +49,7 @@ def read(path: Path) -> tuple[str, Reader]:
 
 @pytest.fixture(scope="module")
 def examined() -> Examined:
-    return examine(toy_model(rival=True), toy_splits()["ood_test"], workers=1)
+    return examine(toy_model(rival=True), toy_splits()["ood_test"])
 
 
 def test_what_is_examined(examined: Examined) -> None:
@@ -68,7 +68,7 @@ def test_what_is_examined(examined: Examined) -> None:
 
 
 def test_a_small_gallery_shows_some_of_everything() -> None:
-    found = examine(toy_model(), toy_splits()["ood_test"], gallery=6, workers=1)
+    found = examine(toy_model(), toy_splits()["ood_test"], gallery=6)
     assert len(found.cards) == 6
     assert any("6 of 18 graphs" in note for note in found.notes)
 
@@ -103,7 +103,7 @@ def test_labels_stay_text(tmp_path: Path) -> None:
     before = list(model.classes)
     model.classes = [NASTY, "a&b", "'\"`"]
     try:
-        found = examine(model, toy_splits()["ood_test"].subset(range(6)), workers=1)
+        found = examine(model, toy_splits()["ood_test"].subset(range(6)))
         found.errors = [("3", NASTY)]
         found.notes = [NASTY]
         report_model(model, found, tmp_path / "r.html", title=NASTY, subject=NASTY, command=NASTY)
@@ -117,7 +117,7 @@ def test_labels_stay_text(tmp_path: Path) -> None:
 
 def test_a_method_without_subgraphs_and_a_model_without_a_story(tmp_path: Path) -> None:
     model = toy_model("erm")
-    found = examine(model, toy_splits()["ood_test"].subset(range(4)), workers=1)
+    found = examine(model, toy_splits()["ood_test"].subset(range(4)))
     report_model(model, found, tmp_path / "erm.html", title="ERM")
     assert 'id="subgraph"' not in (tmp_path / "erm.html").read_text()
     story = model.story

@@ -38,7 +38,7 @@ class Cluster:
         except ImportError:
             raise MissingExtra("dask.distributed", "cluster") from None
         try:
-            self.client: Any = Client(address, timeout="20s", set_as_default=False)
+            self.client: Any = Client(address, timeout="10s", set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise CigaError(f"No Dask scheduler answers at {address}: {error}") from None
         self.inbox: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()

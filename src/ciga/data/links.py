@@ -31,7 +31,7 @@ class Links:
         self.source, self.target = index
         self.nodes = nodes
         # Other devices scatter well, and a traced graph has no numbers to sort.
-        self._plain = not index.is_cpu or torch.compiler.is_compiling()
+        self.plain = not index.is_cpu or torch.compiler.is_compiling()
 
     @cached_property
     def into(self) -> Bags:
@@ -46,32 +46,32 @@ class Links:
     @cached_property
     def degree(self) -> Tensor:
         """Edges into each node, [N]."""
-        if self._plain:
+        if self.plain:
             one = torch.ones_like(self.target)
             return torch.zeros(self.nodes, dtype=one.dtype, device=one.device).index_add_(0, self.target, one)
         return self.into.start.diff()
 
     def at_source(self, h: Tensor) -> Tensor:
         """Each edge's source row of h [N, d], [E, d]."""
-        if self._plain:
+        if self.plain:
             return h.index_select(0, self.source)
         return _gather(h, self.source, self.out_of)
 
     def at_target(self, h: Tensor) -> Tensor:
         """Each edge's target row of h [N, d], [E, d]."""
-        if self._plain:
+        if self.plain:
             return h.index_select(0, self.target)
         return _gather(h, self.target, self.into)
 
     def add(self, messages: Tensor) -> Tensor:
         """Sum the messages [E, d] at their targets, [N, d]."""
-        if self._plain:
+        if self.plain:
             return messages.new_zeros(self.nodes, messages.size(1)).index_add(0, self.target, messages)
         return _sum(messages, self.target, self.into)
 
     def pull(self, h: Tensor, strength: Tensor | None) -> Tensor:
         """Sum at each node the rows of h [N, d] at its edges' sources, times their strength [E]; [N, d]."""
-        if self._plain:
+        if self.plain:
             messages = self.at_source(h)
             return self.add(messages if strength is None else messages * strength.unsqueeze(1))
         return _pull(h, strength, self.source, self.target, self.into, self.out_of)
@@ -87,7 +87,7 @@ def _bags(end: Tensor, other: Tensor, nodes: int) -> Bags:
     return Bags(order, torch.from_numpy(start), other.index_select(0, order))
 
 
-def _bag(rows: Tensor, which: Tensor, start: Tensor, weight: Tensor | None = None) -> Tensor:
+def bag(rows: Tensor, which: Tensor, start: Tensor, weight: Tensor | None = None) -> Tensor:
     """out[i] = sum over j in start[i] … start[i + 1] of weight[j] * rows[which[j]]."""
     if not which.numel():
         return rows.new_zeros(start.numel() - 1, rows.size(1))
@@ -100,23 +100,23 @@ def _bag(rows: Tensor, which: Tensor, start: Tensor, weight: Tensor | None = Non
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, end: Tensor, bags: Bags) -> Tensor:
-        ctx.end, ctx.bags = end, bags
+        ctx.bags = bags
         return h.index_select(0, end)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return _sum(grad, ctx.end, ctx.bags), None, None
+        return bag(grad, ctx.bags.order, ctx.bags.start), None, None
 
 
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, messages: Tensor, end: Tensor, bags: Bags) -> Tensor:
-        ctx.end, ctx.bags = end, bags
-        return _bag(messages.detach(), bags.order, bags.start)
+        ctx.end = end
+        return bag(messages.detach(), bags.order, bags.start)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return _gather(grad, ctx.end, ctx.bags), None, None
+        return grad.index_select(0, ctx.end), None, None
 
 
 class _Pull(torch.autograd.Function):
@@ -125,18 +125,20 @@ class _Pull(torch.autograd.Function):
         ctx: Any, h: Tensor, strength: Tensor | None, source: Tensor, target: Tensor, into: Bags, out_of: Bags
     ) -> Tensor:
         ctx.save_for_backward(h, strength)
-        ctx.ends = source, target, into, out_of
+        ctx.ends = source, target, out_of
         weight = None if strength is None else strength.detach().index_select(0, into.order)
-        return _bag(h.detach(), into.other, into.start, weight)
+        return bag(h.detach(), into.other, into.start, weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, strength = ctx.saved_tensors
-        source, target, into, out_of = ctx.ends
-        back = _pull(grad, strength, target, source, out_of, into) if ctx.needs_input_grad[0] else None
-        per_edge = None
+        source, target, out_of = ctx.ends
+        back, per_edge = None, None
+        if ctx.needs_input_grad[0]:
+            weight = None if strength is None else strength.index_select(0, out_of.order)
+            back = bag(grad, out_of.other, out_of.start, weight)
         if ctx.needs_input_grad[1]:
-            per_edge = (_gather(grad, target, into) * _gather(h, source, out_of)).sum(1)
+            per_edge = (grad.index_select(0, target) * h.index_select(0, source)).sum(1)
         return back, per_edge, None, None, None, None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +19,6 @@ from ciga.explain.fragments import enriched, graph_fragments, molecule_fragments
 from ciga.explain.molecules import draw_molecule
 from ciga.explain.svg import draw_graph
 from ciga.model import Model
-from ciga.parallel import parallel_map
 from ciga.summary import plots
 
 #: Graphs drawn in the gallery, and graphs on which fidelity is measured, at most.
@@ -52,7 +50,6 @@ def examine(
     gallery: int = GALLERY,
     seed: int = 0,
     progress: Progress = silent,
-    workers: int | None = None,
 ) -> Examined:
     """Look at every graph of a store. `rows` are their places in the file; labels of -1 are unknown."""
     model.check(store)
@@ -107,10 +104,10 @@ def examine(
             f"The gallery shows {len(chosen):,} of {store.num_graphs:,} graphs: some that were predicted "
             "wrongly, some that were flagged, and others drawn at random."
         )
-    draw = partial(_picture, extracts=extracts)
-    jobs = [(explanations[i], smiles[i] if smiles else None) for i in chosen]
-    pictures = parallel_map(draw, jobs, progress, "drawing", workers if len(jobs) > 64 else 1, chunk=16)
-    for i, picture in zip(chosen, pictures, strict=True):
+    for done, i in enumerate(chosen):
+        progress(done, len(chosen), "drawing")
+        drawn = draw_molecule(smiles[i], explanations[i]) if smiles else None
+        picture = drawn or draw_graph(explanations[i])
         row = rows[i] if rows else i + 1
         name = smiles[i] if smiles else f"graph {row}"
         why = reasons[i] if reasons else ""
@@ -156,12 +153,6 @@ def _choose(rows: dict[str, Tensor], y: Tensor, most: int, seed: int) -> list[in
         fresh = [i for i in order[mask[order]].tolist() if i not in picked]
         picked |= dict.fromkeys(fresh[: min(places, most - len(picked))])
     return sorted(picked)
-
-
-def _picture(job: tuple[Explanation, str | None], extracts: bool) -> tuple[str, list[float], list[bool]]:
-    explanation, smiles = job
-    drawn = draw_molecule(smiles, explanation) if smiles is not None else None
-    return drawn or draw_graph(explanation)
 
 
 def _card(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
+from ciga.data.links import Bags, Links, bag
 from ciga.data.store import Batch
 
 BUDGETS = ("ratio", "count", "threshold")
@@ -52,8 +55,8 @@ class Extractor(nn.Module):
         if self.mlp is None:
             logit = (links.at_source(h) * links.at_target(h)).sum(1)
         else:
-            hidden = links.at_source(self.mlp["source"](h)) + links.at_target(self.mlp["target"](h))
-            logit = self.mlp["out"](hidden.relu_()).squeeze(1)
+            u, v, out = self.mlp["source"](h), self.mlp["target"](h), cast(nn.Linear, self.mlp["out"])
+            logit = edge_logits(u, v, out.weight.squeeze(0), links) + out.bias
         total = logit.new_zeros(batch.num_pairs).index_add(0, batch.pair, logit)
         return total / torch.bincount(batch.pair, minlength=batch.num_pairs)
 
@@ -72,6 +75,37 @@ class Extractor(nn.Module):
     def forward(self, h: Tensor, batch: Batch) -> Partition:
         score = self.score(h, batch)
         return Partition(score, self.keep(score, batch))
+
+
+def edge_logits(u: Tensor, v: Tensor, w: Tensor, links: Links) -> Tensor:
+    """w . relu(u_source + v_target) of each edge, [E], from u and v [N, k] and w [k]."""
+    if links.plain:
+        return (links.at_source(u) + links.at_target(v)).relu() @ w
+    logits: Tensor = cast(Any, _EdgeLogits).apply(u, v, w, links)
+    return logits
+
+
+class _EdgeLogits(torch.autograd.Function):
+    """With its gradient written out: the hidden layer [E, k] is the largest tensor there is, and autograd
+    would make three more of its size on the way back. Here g * sign(hidden) is summed as it is read."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, v: Tensor, w: Tensor, links: Links) -> Tensor:
+        hidden = u.index_select(0, links.source).add_(v.index_select(0, links.target)).relu_()
+        ctx.save_for_backward(hidden, w)
+        ctx.links = links
+        return hidden @ w
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        hidden, w = ctx.saved_tensors
+        active = hidden.sign()
+
+        def collected(bags: Bags) -> Tensor:
+            return bag(active, bags.order, bags.start, grad.index_select(0, bags.order)) * w
+
+        return collected(ctx.links.out_of), collected(ctx.links.into), grad @ hidden, None
 
 
 def rank_within(score: Tensor, graph: Tensor, count: Tensor) -> Tensor:

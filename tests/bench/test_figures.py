@@ -1,0 +1,154 @@
+"""Figures are drawn from records: files are there, not blank, and nothing is cut off at the border."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from ciga.bench.figures import curves, draw
+from ciga.bench.grid import Records, Variation, configs, jobs
+from ciga.bench.paper import Figure, Table, exhibit
+from ciga.bench.schedule import Bench
+from ciga.errors import CigaError, UsageError
+from ciga.files import write_json
+from tests.bench.conftest import TINY, record_of
+from tests.bench.test_schedule import InProcess
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: report)")
+PLAIN = Variation()
+
+
+def pixels(path: Path) -> Any:
+    import matplotlib.image as images
+
+    return images.imread(path)[..., :3]
+
+
+def look(paths: list[Path]) -> None:
+    """Both formats; ink inside, none on the border."""
+    assert paths
+    assert {p.suffix for p in paths} == {".svg", ".png"}
+    for path in paths:
+        if path.suffix == ".svg":
+            text = path.read_text()
+            ElementTree.fromstring(text)
+            assert "<text" in text or "<path" in text
+            continue
+        ink = (pixels(path) < 0.7).any(-1)
+        assert 0.002 < ink.mean() < 0.6
+        edge = np.concatenate([ink[:2].ravel(), ink[-2:].ravel(), ink[:, :2].ravel(), ink[:, -2:].ravel()])
+        assert not edge.any(), f"{path.name} is cut off"
+        rows, columns = ink.any(1).nonzero()[0], ink.any(0).nonzero()[0]
+        assert rows[-1] - rows[0] > 0.6 * len(ink)
+        assert columns[-1] - columns[0] > 0.6 * ink.shape[1]
+
+
+def fill_figure(name: str, root: Path, pick: Callable[[Any], bool] = lambda cell: True) -> Figure:
+    """Records for a figure: two seeds a point, scores that fall with x."""
+    shown = exhibit(name)
+    assert isinstance(shown, Figure)
+    for sheet in shown.sheets:
+        for panel in sheet.panels:
+            for place, line in enumerate(panel.lines):
+                for x, cell in line.points:
+                    if pick(cell):
+                        for config in configs(cell, PLAIN, [1, 2]):
+                            value = 0.9 - 0.05 * place - 0.02 * x + 0.02 * config.seed
+                            write_json(root / config.hash / "record.json", record_of(config, value))
+    return shown
+
+
+def test_sensitivity_curves(tmp_path: Path) -> None:
+    shown = fill_figure("figure-alpha", tmp_path / "runs", lambda c: c.dataset != "nci109")
+    records = Records([tmp_path / "runs"])
+    first = shown.sheets[0].panels[0]
+    (points,) = curves(first, records, PLAIN).values()
+    assert [x for x, _ in points] == [0.1, 0.5, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert points[2][1] == pytest.approx([90.0, 92.0])
+    paths = draw(shown, records, PLAIN, tmp_path / "figures")
+    assert [p.name for p in paths] == ["figure-alpha.svg", "figure-alpha.png"]
+    look(paths)
+    svg = paths[0].read_text()
+    assert "no run recorded" in svg  # NCI109
+    assert "test ROC-AUC (%)" in svg
+    # Drawn again, the same bytes: a committed figure changes only when its numbers do.
+    before = [p.read_bytes() for p in paths]
+    draw(shown, records, PLAIN, tmp_path / "figures")
+    assert [p.read_bytes() for p in paths] == before
+
+
+def test_failure_study(tmp_path: Path) -> None:
+    shown = fill_figure(
+        "figure-failure",
+        tmp_path / "runs",
+        lambda c: c.dataset in ("failure-struc", "failure-fiif") and not c.data["size_shift"],
+    )
+    paths = draw(shown, Records([tmp_path / "runs"]), PLAIN, tmp_path)
+    # The PIIF sheet without size shift shares its structural lines.
+    assert sorted({p.stem for p in paths}) == ["figure-failure-fiif", "figure-failure-piif"]
+    look(paths)
+    svg = next(p for p in paths if p.name == "figure-failure-fiif.svg").read_text()
+    for words in ("Struc-ERM", "Mixed-IRM", "7 layers", "1-2-3-GNN", "Deeper GNNs"):
+        assert words in svg
+
+
+def test_critical_difference_diagrams(tmp_path: Path, book: Callable[..., Records]) -> None:
+    table = exhibit("table-size")
+    assert isinstance(table, Table)
+    scores = {
+        (row, column): [0.1 * place + 0.01 * number, 0.1 * place]
+        for place, row in enumerate(("erm", "irm", "cnc", "ciga-v1", "ciga-v2"))
+        for number, column in enumerate(("nci1", "nci109", "proteins", "dd"))
+    }
+    records = book(table, scores, rules=("id-val", "last"))
+    paths = draw(table, records, PLAIN, tmp_path)
+    assert [p.name for p in paths] == ["table-size-ranks.svg", "table-size-ranks.png"]
+    look(paths)
+    svg = paths[0].read_text()
+    assert "ours, 4 datasets" in svg
+    assert "as printed in the paper, 4 datasets" in svg
+    look(draw(exhibit("figure-ranks"), Records([tmp_path / "none"]), PLAIN, tmp_path / "all"))
+
+
+def test_nothing_to_draw(tmp_path: Path) -> None:
+    none = Records([tmp_path / "runs"])
+    with pytest.raises(CigaError, match="ciga bench figure-beta"):
+        draw(exhibit("figure-beta"), none, PLAIN, tmp_path)
+    with pytest.raises(CigaError, match="ciga bench figure-subgraphs"):
+        draw(exhibit("figure-subgraphs"), none, PLAIN, tmp_path)
+    with pytest.raises(UsageError, match="ciga table"):
+        draw(exhibit("table-datasets"), none, PLAIN, tmp_path)
+
+
+def test_subgraphs_of_motifs(tmp_path: Path) -> None:
+    shown = exhibit("figure-subgraphs")
+    assert isinstance(shown, Figure)
+    cells = [c for c in shown.cells([], ["spmotif-mixed"]) if c.data["bias"] == 0.9]
+    records = Records([tmp_path / "runs"])
+    assert Bench(jobs(TINY.apply(cells), TINY), records, InProcess(), device="cpu").run().done == 1
+    paths = draw(shown, records, TINY, tmp_path, datasets=["spmotif-mixed"])
+    assert [p.name for p in paths] == [f"figure-subgraphs-spmotif-mixed-0.90.{s}" for s in ("svg", "png")]
+    look(paths)
+
+
+def test_molecules_are_drawn_with_their_kept_bonds(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit", reason="rdkit is not installed (extra: chem)")
+    import torch
+
+    from ciga.bench.subgraphs import _draw_molecules
+
+    drawn = [
+        ("CC(=O)Oc1ccccc1C(=O)O", "predicted active", torch.linspace(-2, 2, 13), torch.arange(13) > 6),
+        ("CCO", "predicted inactive", torch.zeros(2), torch.tensor([True, False])),
+    ]
+    paths = _draw_molecules(drawn, tmp_path / "molecules")
+    ink = pixels(next(p for p in paths if p.suffix == ".png"))
+    assert (ink < 0.5).any()
+    blue = (ink[..., 2] > ink[..., 0] + 0.3).mean()
+    assert blue > 0.001  # the kept bonds
+    assert "predicted" in paths[0].read_text() or "<path" in paths[0].read_text()

@@ -1,0 +1,173 @@
+"""`ciga bench`, `table`, `figure`, `tune` and `runs`, as typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ciga.bench.executors import Processes
+from ciga.cli.bench import parse_seeds
+from ciga.errors import UsageError
+from tests.bench.test_schedule import InProcess
+from tests.helpers import ciga
+
+TINY = ["--data=train_per_class=6", "--data=val_per_class=3", "--data=test_per_class=3"]
+TINY += ["--epochs=2", "--set=layers=2", "--set=width=8"]
+PART = ["--methods=erm,ciga-v2-count", "--datasets=spmotif-struc-0.60,spmotif-mixed-0.90"]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """The command in an empty folder, its runs in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Processes, "__new__", lambda cls, *args: InProcess())
+    return lambda *words: ciga(monkeypatch, capsys, *words)
+
+
+def test_bench_then_table_from_an_empty_folder(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("bench", "table-spmotif", *TINY, *PART, "--seeds=1-2", "--dry-run")
+    assert code == 0
+    assert out.count("would run ") == 8
+    assert "8 runs, 0 recorded, 8 missing" in out
+    code, _, error = run("bench", "table-spmotif", *TINY, *PART, "--seeds=1-2")
+    assert code == 0
+    assert "8 runs, 0 recorded before, 8 done now, 0 failed" in error
+    assert "[8/8]" in error
+    # The table shows what was run, and says that this is not the paper's setting.
+    code, out, _ = run("table", "table-spmotif")
+    assert code == 0
+    assert "CIGAv2, 8 edges" in out
+    assert out.count(" [2] |") == 4
+    assert "Not the paper's setting: train_per_class=6" in out
+    code, out, _ = run("table", "table-spmotif", "--format=csv", "--select=all")
+    found = [r for r in csv.DictReader(io.StringIO(out)) if r["seeds"] == "2"]
+    assert len(found) == 4 * 4
+    assert {r["selection"] for r in found} == {"id-val", "ood-val", "oracle", "last"}
+    # The full runs are others, and none of them is there.
+    code, out, _ = run("table", "table-spmotif", "--data=variant=paper")
+    assert "310 of 310 runs are missing" in out
+    code, _, error = run("bench", "table-spmotif", *TINY, *PART, "--seeds=1-2")
+    assert "8 recorded before, 0 done now" in error
+    code, out, _ = run("bench", "table-spmotif", *TINY, *PART, "--dry-run", "--seeds=1-3")
+    assert "12 runs, 8 recorded, 4 missing" in out
+
+
+def test_runs_list_show_compare_export(run: Run, tmp_path: Path) -> None:
+    run(
+        "bench", "table-spmotif", *TINY, "--methods=erm,ciga-v1", "--datasets=spmotif-struc-0.60", "--seeds=1"
+    )
+    code, out, _ = run("runs")
+    assert code == 0
+    assert "2 runs in runs" in out
+    code, out, _ = run("runs", "--json")
+    records = json.loads(out)
+    names = [r["hash"] for r in records]
+    assert {r["method"] for r in records} == {"erm", "ciga-v1"}
+    code, out, _ = run("runs", "--method=ciga-*", "--where=size=0.25")
+    assert "1 runs" in out
+    assert "0 runs" in run("runs", "--where=size=0.5")[1]
+    code, out, _ = run("runs", "show", names[0][:8])
+    assert code == 0
+    assert "train_per_class=6" in out
+    code, out, _ = run("runs", "compare", *names)
+    assert code == 0
+    assert "ood-val.ood_test.accuracy" in out
+    assert "settings.width" not in out  # equal in both
+    assert run("runs", "show", "zzz")[0] == 2
+    assert run("runs", "export")[0] == 2
+    code, _, _ = run("runs", "export", "--csv=all.csv", "--jsonl=results/all.jsonl", "--parquet=all.parquet")
+    assert code == 0
+    rows = list(csv.DictReader((tmp_path / "all.csv").open()))
+    assert len(rows) == 2
+    assert {r["settings.epochs"] for r in rows} == {"2"}
+    lines = [json.loads(line) for line in (tmp_path / "results/all.jsonl").read_text().splitlines()]
+    assert [r["history"] for r in lines] == [[], []]
+    import pandas as pd
+
+    assert list(pd.read_parquet(tmp_path / "all.parquet")["hash"]) == [r["hash"] for r in lines]
+
+
+def test_committed_lines_count_as_recorded(run: Run, tmp_path: Path) -> None:
+    """What `ciga runs export --jsonl` wrote is enough for a table, and is not run again."""
+    words = ["table-spmotif", *TINY, "--methods=erm", "--datasets=spmotif-struc-0.60", "--seeds=1-2"]
+    run("bench", *words)
+    assert run("runs", "export", "--jsonl=results/spmotif.jsonl")[0] == 0
+    before = run("table", *words, "--format=csv")[1]
+    assert ",2,55.48,4.84" in before
+    (tmp_path / "runs").rename(tmp_path / "gone")
+    assert run("table", *words, "--format=csv")[1] == before
+    assert "2 recorded before, 0 done now" in run("bench", *words)[2]
+
+
+def test_list_shows_everything(run: Run) -> None:
+    code, out, _ = run("bench", "--list")
+    assert code == 0
+    for name in ("table-spmotif", "table-datasets", "figure-failure", "figure-subgraphs", "figure-ranks"):
+        assert name in out
+    assert "1260" in out  # runs of the failure study
+
+
+def test_rows_of_ones_own(run: Run) -> None:
+    words = ["table-spmotif", *TINY, "--methods=none", "--datasets=spmotif-struc-0.60", "--seeds=1"]
+    code, _, error = run("bench", *words, "--row=My idea=ciga-v1:alpha=3,size=0.5")
+    assert code == 0
+    assert "1 runs" in error
+    code, out, _ = run("table", "table-spmotif")
+    assert "My idea" in out
+    assert run("bench", *words, "--row=nonsense")[0] == 2
+
+
+def test_wrong_words(run: Run) -> None:
+    for words in (
+        ["bench", "table-spmotiv"],
+        ["bench"],
+        ["bench", "table-spmotif", "--methods=erm,cigar"],
+        ["bench", "table-spmotif", "--seeds=five"],
+        ["bench", "table-spmotif", "--data=bias=0.5"],
+        ["table", "table-spmotif", "--format=docx"],
+        ["table", "figure-alpha"],
+        ["tune", "spmotif-struc", "erm"],
+        ["tune", "spmotif-struc", "ciga-v1", "--space=random"],
+    ):
+        code, _, error = run(*words)
+        assert code == 2, words
+        assert "Traceback" not in error
+        assert error.strip().count("\n") <= 6
+
+
+def test_seeds() -> None:
+    assert parse_seeds("1-3,7,2") == [1, 2, 3, 7]
+    assert parse_seeds(None) == []
+    with pytest.raises(UsageError, match="empty range"):
+        parse_seeds("5-1")
+
+
+def test_figure_and_report(run: Run, tmp_path: Path) -> None:
+    words = [*TINY, "--datasets=spmotif-mixed", "--seeds=1-2"]
+    assert run("bench", "figure-alpha", *words, "--report=report.html")[0] == 0
+    assert (tmp_path / "report.html").stat().st_size > 1000
+    code, out, _ = run("figure", "figure-alpha", "--out=pictures")
+    assert code == 0
+    assert [Path(line).name for line in out.split()] == ["figure-alpha.svg", "figure-alpha.png"]
+    code, _, error = run("figure", "figure-beta")
+    assert code == 1
+    assert "ciga bench figure-beta" in error
+
+
+def test_tune_then_run(run: Run, tmp_path: Path) -> None:
+    small: list[Any] = [*TINY, "--trials=2", "--over=alpha=0.5,2", "--out=best.toml"]
+    code, out, _ = run("tune", "spmotif-struc", "ciga-v1", *small)
+    assert code == 0
+    assert "2 complete" in out
+    data = [w for w in TINY if w.startswith("--data")]
+    code, out, _ = run("run", "spmotif-struc", "ciga-v1", *data, "--settings=best.toml", "--json")
+    assert code == 0
+    assert json.loads(out)["settings"]["epochs"] == 2
+    assert json.loads(out)["settings"]["alpha"] in (0.5, 2.0)
