@@ -2,7 +2,7 @@
 
     python -m benchmarks.predict_stream [ROWS]
 
-The table is written piece by piece, a twentieth of it first: if memory were proportional to the rows, the peak
+The table is written piece by piece, a twentieth of it first: were memory proportional to the rows, the peak
 after all of them would be twenty times that after the first part.
 """
 
@@ -66,7 +66,8 @@ def main(rows: int) -> None:
             spent = sum(os.times()[:4]) - sum(cpu[:4])
             print(
                 f"{totals.rows:,} rows ({totals.errors:,} bad), {source.stat().st_size / 2**20:.0f} MB in, "
-                f"{out.stat().st_size / 2**20:.0f} MB out: {seconds:.0f} s ({totals.rows / seconds:,.0f} rows/s; "
+                f"{out.stat().st_size / 2**20:.0f} MB out: {seconds:.0f} s "
+                f"({totals.rows / seconds:,.0f} rows/s; "
                 f"{spent:.0f} s of this process's CPU), peak memory {peak_memory_mb():.0f} MB",
                 flush=True,
             )

@@ -89,7 +89,9 @@ def ciga(
 
 def in_own_process(*words: object, **environment: str) -> tuple[list[str], dict[str, str]]:
     """Command and environment for `ciga …` as a process of its own."""
-    code = "from ciga.cli import main; main()"
+    # A shell that starts tests in the background has them ignore Ctrl-C, and children inherit that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from ciga.cli import main; main()"
     source = str(Path(__file__).parents[1] / "src")
     path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
     return [sys.executable, "-c", code, *map(str, words)], {**os.environ, "PYTHONPATH": path, **environment}

@@ -16,10 +16,15 @@ from ciga import metrics
 CONFIDENCE = 0.95
 RESAMPLES = 400
 BINS = 10
+RANGES = dict.fromkeys((*metrics.METRICS, "edge_auroc", "precision_at_k"), (0.0, 1.0))
+RANGES |= {"mcc": (-1.0, 1.0), "log_loss": (0.0, math.inf)}
 
 
-def interval(values: Sequence[float]) -> dict[str, float]:
-    """Mean over seeds and Student's t interval around it; the bounds are NaN for fewer than two seeds."""
+def interval(values: Sequence[float], metric: str | None = None) -> dict[str, float]:
+    """Mean over seeds and Student's t interval around it; the bounds are NaN for fewer than two seeds.
+
+    With the metric's name, an interval ends where the metric's range does.
+    """
     from scipy.stats import t
 
     known = np.array([v for v in values if not math.isnan(v)], dtype=float)
@@ -30,7 +35,9 @@ def interval(values: Sequence[float]) -> dict[str, float]:
         return {"mean": mean, "low": math.nan, "high": math.nan, "std": math.nan, "n": n}
     std = float(known.std(ddof=1))
     half = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * std / math.sqrt(n)
-    return {"mean": mean, "low": mean - half, "high": mean + half, "std": std, "n": n}
+    least, most = RANGES.get(metric or "", (-math.inf, math.inf))
+    low, high = max(mean - half, least), min(mean + half, most)
+    return {"mean": mean, "low": low, "high": high, "std": std, "n": n}
 
 
 def compare(mine: Tensor, theirs: Tensor, y: Tensor, metric: str, seed: int = 0) -> dict[str, float]:

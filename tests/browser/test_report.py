@@ -49,7 +49,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(browser: Any, report: Path) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     opened = context.new_page()
-    opened.set_default_timeout(10_000)
+    opened.set_default_timeout(60_000)
     opened.problems = []
     opened.on("console", lambda m: opened.problems.append(m.text) if m.type in ("error", "warning") else None)
     opened.on("pageerror", lambda e: opened.problems.append(str(e)))

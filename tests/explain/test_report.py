@@ -91,7 +91,6 @@ def test_the_page_is_complete_and_fetches_nothing(examined: Examined, tmp_path: 
         "accuracy: ood_val",
         "ERM",
         "edge AUROC",
-        "Fisher",
         "necessity",
     ):
         assert term in text

@@ -312,12 +312,12 @@ def _summary(model: Model, out: Path, source: str) -> None:
         title_justify="left",
     )
 
-    def cell(values: list[float | None]) -> str:
-        return spread(interval([float("nan") if v is None else v for v in values]))
+    def cell(found: dict[str, Any], name: str) -> str:
+        return spread(interval([float("nan") if v is None else v for v in found[name]], name))
 
     for name, found in scores.items():
-        row = [cell(found[p][metric]) for p in parts] + [cell(found[last]["ece"])]
-        row += [cell(found[last]["edge_auroc"]) if "edge_auroc" in found[last] else "–"] if edges else []
+        row = [cell(found[p], metric) for p in parts] + [cell(found[last], "ece")]
+        row += [cell(found[last], "edge_auroc") if "edge_auroc" in found[last] else "–"] if edges else []
         table.add_row(name, *row)
     console.print(table)
     flagged = story["flagged"]

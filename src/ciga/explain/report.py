@@ -93,7 +93,9 @@ def _figures(model: Model, examined: Examined | None) -> list[dict[str, str]]:
     for method, selected in story.get("scores", {}).items():
         values = selected.get(model.selection, {}).get(where, {}).get(metric)
         if values:
-            out.append({"name": f"{method}: {metric} on {where}", "value": spread(interval(_known(values)))})
+            out.append(
+                {"name": f"{method}: {metric} on {where}", "value": spread(interval(_known(values), metric))}
+            )
     if examined is not None:
         if examined.scores:
             out.append({"name": f"{metric} on these graphs", "value": number(examined.scores[metric])})
@@ -150,7 +152,7 @@ def _scores(story: Mapping[str, Any]) -> dict[str, Any]:
             for split, values in splits.items():
                 if split == "epoch":
                     continue
-                found = {name: interval(_known(v)) for name, v in values.items()}
+                found = {name: interval(_known(v), name) for name, v in values.items()}
                 rows.append(
                     {
                         "method": method,
@@ -253,7 +255,8 @@ def _bench_dataset(name: str, group: Mapping[tuple[str, str], Sequence[Mapping[s
         for selector in records[0]["selected"]:
             parts = [p for p in records[0]["selected"][selector] if p != "epoch"]
             scores[selector] = {
-                p: interval(_known([r["selected"][selector][p][metric] for r in records])) for p in parts
+                p: interval(_known([r["selected"][selector][p][metric] for r in records]), metric)
+                for p in parts
             }
         rule = records[0]["selection"]
         test = next((p for p in ("ood_test", "id_test", "ood_val", "id_val") if p in scores[rule]), "train")
@@ -268,7 +271,9 @@ def _bench_dataset(name: str, group: Mapping[tuple[str, str], Sequence[Mapping[s
                 "selection": rule,
                 "scores": {s: {p: spread(v) for p, v in parts.items()} for s, parts in scores.items()},
                 "value": best["mean"],
-                "edges": spread(interval(_known(edges))) if any(e is not None for e in edges) else "",
+                "edges": spread(interval(_known(edges), "edge_auroc"))
+                if any(e is not None for e in edges)
+                else "",
                 "seconds": sum(r["seconds"] for r in records) / len(records),
             }
         )
