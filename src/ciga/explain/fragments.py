@@ -148,9 +148,9 @@ def enriched(
     """
     totals = Counter(predicted.tolist())
     usual = [f for f in fragments if f.kept >= least]
-    tests = [
-        (f.p_value(c, totals), c, f) for f in usual for c in range(classes) if totals[c] and f.by_class[c]
-    ]
+    # Where every graph is predicted alike, there is no elsewhere to compare with.
+    shown = [c for c in range(classes) if 0 < totals[c] < sum(totals.values())]
+    tests = [(f.p_value(c, totals), c, f) for f in usual for c in shown if f.by_class[c]]
     tests.sort(key=lambda item: (item[0], item[2].name))
     rows: list[dict[str, Any]] = []
     worst = 0.0
