@@ -41,18 +41,18 @@ def dask(place: Place) -> Iterator[Any]:
 def test_a_killed_dask_worker_loses_nothing(place: Place, dask: Any) -> None:
     expected = undisturbed(place)
     runs = place.root / "runs"
-    place.slow()
+    place.hold()
     executor = Cluster(dask.scheduler_address)
     assert executor.slots() == 2
     killed: list[int] = []
 
     def kill() -> None:
-        wait_for(lambda: list(runs.glob("*/checkpoint.safetensors")))
+        wait_for(lambda: len(list(runs.glob("*/checkpoint.safetensors"))) == 2)
         busy = next(address for address, tasks in executor.client.processing().items() if tasks)
         pid = executor.client.run(os.getpid)[busy]
         killed.append(pid)
         os.kill(pid, signal.SIGKILL)
-        place.slow(False)
+        place.release()
 
     killer = threading.Thread(target=kill)
     killer.start()

@@ -25,7 +25,8 @@ from ciga.bench.worker import perform
 from ciga.registry import load_plugin
 from tests.bench.conftest import TINY
 
-#: An ERM that takes its time, so that it can be killed in the middle, and writes down when it starts.
+#: An ERM that writes down when it starts, and after its first epoch waits while it is told to, so that it can
+#: be killed in the middle.
 PLUGIN = """
 import os, time
 from dataclasses import dataclass
@@ -42,11 +43,9 @@ class SlowERM(ERM):
         return super().prepare(context)
 
     def loss(self, network, batch, step):
-        time.sleep(0.4 if context_is_slow() else 0)
+        while step.epoch and (Path(os.environ["SLOW_PLACE"]) / "hold").exists():
+            time.sleep(0.05)
         return super().loss(network, batch, step)
-
-def context_is_slow():
-    return (Path(os.environ["SLOW_PLACE"]) / "slow").exists()
 
 @register("broken-erm")
 @dataclass
@@ -117,8 +116,12 @@ class Place:
             )
         )
 
-    def slow(self, yes: bool = True) -> None:
-        (self.root / "slow").touch() if yes else (self.root / "slow").unlink(missing_ok=True)
+    def hold(self) -> None:
+        """From now on, runs wait after their first epoch."""
+        (self.root / "hold").touch()
+
+    def release(self) -> None:
+        (self.root / "hold").unlink()
 
     def starts(self) -> list[str]:
         file = self.root / "starts"
@@ -164,33 +167,32 @@ def test_killed_and_started_again(place: Place) -> None:
     """`kill -9` of the whole bench in the middle of a run; the next one continues from the checkpoint."""
     expected = undisturbed(place)
     runs = place.root / "runs"
-    place.slow()
+    place.hold()
     bench = subprocess.Popen(command(place, runs, "--workers=1"), stderr=subprocess.PIPE)
     wait_for(lambda: list(runs.glob("*/checkpoint.safetensors")))
     bench.kill()
     bench.communicate()
-    place.slow(False)
-    before = len(place.starts())
+    assert place.starts() == ["1"]
+    place.release()
     state = Bench(place.jobs(), Records([runs]), Processes(1, runs / "bench" / "logs")).run()
     assert state.failed == {}
     assert state.done + state.recorded == 3
     assert place.csv(runs) == expected
     # The interrupted run went on where it was: it was not prepared a second time.
     assert place.starts() == ["1", "2", "3"]
-    assert before >= 1
 
 
 def test_a_killed_worker_only_means_another_try(place: Place) -> None:
     expected = undisturbed(place)
     runs = place.root / "runs"
-    place.slow()
+    place.hold()
     executor = Processes(2, runs / "bench" / "logs")
     news: list[str] = []
 
     def kill() -> None:
         wait_for(lambda: list(runs.glob("*/checkpoint.safetensors")))
         os.kill(executor.pool[0].process.pid, signal.SIGKILL)
-        place.slow(False)
+        place.release()
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -208,11 +210,13 @@ def test_two_benches_at_the_same_time_share_the_work(place: Place) -> None:
     """Real commands on one folder: every run is started once, and both end with everything recorded."""
     expected = undisturbed(place)
     runs = place.root / "runs"
-    place.slow()
+    place.hold()
     both = [
         subprocess.Popen(command(place, runs, "--workers=1"), stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
+    wait_for(lambda: len(place.starts()) == 2)  # each at its own run, the first of both being taken
+    place.release()
     said = [bench.communicate(timeout=1200)[1] for bench in both]
     assert [bench.returncode for bench in both] == [0, 0], said
     assert place.starts() == ["1", "2", "3"]
