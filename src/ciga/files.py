@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ciga.errors import CigaError
+
+if TYPE_CHECKING:  # records are files, too: reading them shall not wait for torch
+    from torch import Tensor
 
 
 @contextmanager
@@ -80,6 +80,8 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 def content_hash(tensors: Mapping[str, Tensor], meta: Mapping[str, str]) -> str:
     """A hash over names, types, shapes and bytes of tensors, and over `meta`."""
+    import torch
+
     digest = hashlib.sha256(json.dumps(sorted(meta.items())).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
@@ -89,10 +91,10 @@ def content_hash(tensors: Mapping[str, Tensor], meta: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
+#: safetensors' names of types, and torch's.
 _DTYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
-    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
-    "U8": torch.uint8, "BOOL": torch.bool,
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
 
 
@@ -107,6 +109,8 @@ def map_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _map_tensors(path: Path, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
+    import torch
+
     with path.open("rb") as file:
         head = file.read(8)
         length = struct.unpack("<Q", head)[0] if len(head) == 8 else size
@@ -121,7 +125,7 @@ def _map_tensors(path: Path, size: int) -> tuple[dict[str, Tensor], dict[str, st
     out = {}
     for name, spec in header.items():
         start, stop = (begin + o for o in spec["data_offsets"])
-        dtype = _DTYPES[spec["dtype"]]
+        dtype: torch.dtype = getattr(torch, _DTYPES[spec["dtype"]])
         if not begin <= start <= stop or stop - start != math.prod(spec["shape"]) * dtype.itemsize:
             raise ValueError("a tensor's place does not fit its shape")
         piece = raw[start:stop]
