@@ -298,3 +298,51 @@ def test_graph_network_by_hand() -> None:
     torch.testing.assert_close(network(batch), network.head(mean))
     half = network.represent(batch, torch.full((batch.num_edges,), 0.5))
     assert not torch.allclose(half, mean)
+
+
+# ---------------------------------------------------------------- edges stored once
+
+
+def stored_once(graph: Any) -> Any:
+    """The same graph with each edge in one direction only, whichever comes first."""
+    keep: dict[tuple[int, int], int] = {}
+    for i, (u, v) in enumerate(graph.edge_index.T.tolist()):
+        keep.setdefault((min(u, v), max(u, v)), i)
+    chosen = torch.tensor(sorted(keep.values()), dtype=torch.long)
+    once = graph.clone()
+    once.edge_index, once.edge_attr = graph.edge_index[:, chosen], graph.edge_attr[chosen]
+    return once
+
+
+def both_directions(graph: Any) -> Any:
+    """Every edge there and back, with the same features."""
+    both = graph.clone()
+    both.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1)
+    both.edge_attr = torch.cat([graph.edge_attr, graph.edge_attr])
+    return both
+
+
+@pytest.mark.parametrize("conv", CONVS[:3])
+def test_undirected_sees_an_edge_stored_once_as_one_stored_twice(conv: str) -> None:
+    once = [stored_once(g) for g in mixed_graphs(edge_features=2)]
+    twice = [both_directions(g) for g in once]
+    torch.manual_seed(0)
+    shape = Backbone(conv=conv, layers=2, width=8, undirected=True)
+    options: dict[str, Any] = {"scorer": "mlp", "budget": "ratio", "size": 0.4, "classifier_input": "raw"}
+    for network in (GraphNetwork(SPEC, shape).eval(), InvariantNetwork(SPEC, shape, **options).eval()):
+        one, two = network(batch_of(once)), network(batch_of(twice))
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+    directed = GraphNetwork(SPEC, Backbone(conv=conv, layers=2, width=8)).eval()
+    assert (directed(batch_of(once)) - directed(batch_of(twice))).abs().max() > 1e-3
+
+
+def test_both_ways_adds_what_is_missing_and_nothing_else() -> None:
+    full = batch_of_all()
+    assert torch.equal(full.both_ways[0].edge_index, full.edge_index)
+    once = batch_of([stored_once(g) for g in mixed_graphs(edge_features=2)])
+    mirrored, origin = once.both_ways
+    assert mirrored.num_edges == 2 * once.num_edges
+    assert torch.equal(mirrored.pair, once.pair[origin])
+    directed = set(map(tuple, mirrored.edge_index.T.tolist()))
+    assert directed == set(map(tuple, full.edge_index.T.tolist()))
+    assert len(directed) == mirrored.num_edges

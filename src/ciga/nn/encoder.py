@@ -34,6 +34,7 @@ class Backbone:
     )
     virtual_node: bool = tunable(False, help="a node joined to all others of its graph")
     edge_features: bool = tunable(True, help="use edge features where the data has them")
+    undirected: bool = tunable(False, help="messages go both ways along edges that the data stores once")
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,15 @@ class Encoder(nn.Module):
             if backbone.virtual_node
             else None
         )
-        self.dropout, self.jk = backbone.dropout, backbone.jk
+        self.dropout, self.jk, self.undirected = backbone.dropout, backbone.jk, backbone.undirected
         self.dim = width * layers if backbone.jk == "cat" else width
         # Levels 2 and 3 of the 1-2-3-GNN stand on what all layers of level 1 gave.
         self.sets = SetLevels(self.dim, parts) if backbone.conv == "k123" else None
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None, border: int | None = None) -> Tensor:
+        if self.undirected:
+            batch, origin = batch.both_ways
+            edge_weight = None if edge_weight is None else edge_weight.index_select(0, origin)
         attr = batch.edge_attr if self.edge_inputs else None
         edges = Edges(batch.edge_index, edge_weight, attr, batch.num_nodes, border, batch.links)
         h = batch.x if not self.constant else batch.x.new_ones(batch.num_nodes, 1)

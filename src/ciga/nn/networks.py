@@ -108,7 +108,7 @@ class InvariantNetwork(nn.Module):
         inner = replace(backbone, width=classifier_width or backbone.width)
         self.featurizer = Encoder(spec.features, spec.edge_features, backbone, spec.degrees)
         self.extractor = Extractor(self.featurizer.dim, scorer, budget, size)
-        self.raw = classifier_input == "raw"
+        self.raw, self.undirected = classifier_input == "raw", backbone.undirected
         inputs = spec.features if self.raw else self.featurizer.dim
         self.classifier = Encoder(inputs, spec.edge_features, inner, spec.degrees, parts=2 if spurious else 1)
         self.readout = Readout(inner.readout, self.classifier.dim)
@@ -121,6 +121,7 @@ class InvariantNetwork(nn.Module):
 
     def split(self, batch: Batch) -> Parts:
         """Let the featurizer choose the invariant subgraph of each graph."""
+        batch = batch.both_ways[0] if self.undirected else batch  # an edge's score is the mean of both ways
         hidden = self.featurizer(batch)
         return Parts(batch, hidden, self.extractor(hidden, batch))
 
