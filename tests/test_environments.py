@@ -91,13 +91,12 @@ def test_means_of_environments_present(environments: int) -> None:
 def slow_irm(logits: Tensor, y: Tensor, env: Tensor) -> Tensor:
     """One environment after the other, its gradient by a second graph."""
     total = torch.zeros((), dtype=logits.dtype)
-    present = sorted(set(env.tolist()))
-    for e in present:
+    for e in sorted(set(env.tolist())):
         scale = torch.ones((), dtype=logits.dtype, requires_grad=True)
         samples = [cross_entropy(scale * logits[i], y[i]) for i in range(len(y)) if env[i] == e]
         (gradient,) = torch.autograd.grad(sum(samples) / len(samples), scale, create_graph=True)
         total = total + gradient**2
-    return total / len(present)
+    return total
 
 
 @pytest.mark.parametrize("environments", [1, 2, 9])
@@ -121,7 +120,7 @@ def test_irm_penalty_is_no_product_of_two_environments() -> None:
     gradient = scale_gradient(logits, y)
     assert gradient[0] < 0 < gradient[1]
     penalty = irm_penalty(logits, y, torch.tensor([0, 1]))
-    torch.testing.assert_close(penalty, (gradient[0] ** 2 + gradient[1] ** 2) / 2)
+    torch.testing.assert_close(penalty, gradient[0] ** 2 + gradient[1] ** 2)
 
 
 def test_scale_gradient_stays_finite_at_extreme_logits() -> None:

@@ -106,5 +106,5 @@ def scale_gradient(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def irm_penalty(logits: Tensor, y: Tensor, env: Tensor) -> Tensor:
-    """Mean over the environments of the batch of || d R_e(w * f) / dw at w = 1 ||^2."""
-    return environment_means(scale_gradient(logits, y), env).square().mean()
+    """Sum over the environments of the batch of || d R_e(w * f) / dw at w = 1 ||^2."""
+    return environment_means(scale_gradient(logits, y), env).square().sum()

@@ -8,56 +8,28 @@ import torch
 from torch import Tensor, nn
 
 from ciga.data.store import Batch
-from ciga.errors import UsageError
+from ciga.extraction import ExtractingMethod
 from ciga.losses import supervised_contrast
-from ciga.methods.method import Method, Step, cross_entropy, register
+from ciga.methods.method import Step, cross_entropy, register
 from ciga.nn.encoder import Backbone, Spec
-from ciga.nn.extractor import BUDGETS, SCORERS
 from ciga.nn.networks import InvariantNetwork, Prediction
 from ciga.options import tunable
 
 
 @register("ciga-v1")
 @dataclass
-class CIGAv1(Method):
+class CIGAv1(ExtractingMethod):
     """max I(G_c; Y)  s.t.  G_c in argmax I(G_c; G~_c | Y), |G_c| <= s_c.
 
-    Loss: CE(f_c(G_c), Y) + alpha * supervised contrast of G_c's representation. `size` is s_c: the
-    share of edges kept (budget `ratio`), their number (`count`), or the least probability (`threshold`).
+    Loss: CE(f_c(G_c), Y) + alpha * supervised contrast of G_c's representation; `size` is s_c.
     """
 
     summary = "contrast same-class invariant subgraphs"
-    extracts = True
     scms = ("FIIF", "PIIF")
 
-    budget: str = tunable("ratio", choices=BUDGETS, help="what limits the invariant subgraph")
-    size: float = tunable(0.25, [0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], low=0.0, help="s_c")
     alpha: float = tunable(1.0, [0.5, 1, 2, 4, 8, 16, 32], low=0.0, help="weight of the contrast")
     temperature: float = tunable(1.0, low=1e-3, help="of the contrast")
-    classifier_input: str = tunable(
-        "feat", ["feat", "raw"], choices=("feat", "raw"), help="node features f_c sees"
-    )
     contrast_input: str = tunable("feat", ["feat", "rep"], choices=("feat", "rep"), help="what is contrasted")
-    scorer: str = tunable("mlp", choices=SCORERS, help="MLP([h_u; h_v]) or sigma(Z Z^T)")
-    classifier_width: int | None = tunable(None, low=1, help="hidden dimension of f_c, where it differs")
-
-    def __post_init__(self) -> None:
-        if self.budget == "count" and (self.size < 1 or self.size != int(self.size)):
-            raise UsageError(f"budget=count keeps a whole number of edges, not size={self.size}: try size=8.")
-        if self.budget != "count" and not 0 < self.size <= 1:
-            raise UsageError(f"budget={self.budget} takes a size in (0, 1], not {self.size}.")
-
-    def network(self, spec: Spec, backbone: Backbone) -> InvariantNetwork:
-        return InvariantNetwork(
-            spec,
-            backbone,
-            scorer=self.scorer,
-            budget=self.budget,
-            size=self.size,
-            classifier_input=self.classifier_input,
-            classifier_width=self.classifier_width,
-            spurious=isinstance(self, CIGAv2),
-        )
 
     def invariant_terms(self, prediction: Prediction, y: Tensor) -> dict[str, Tensor]:
         """Risk on G_c and the contrast."""
@@ -70,17 +42,6 @@ class CIGAv1(Method):
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         assert isinstance(network, InvariantNetwork)
         return self.invariant_terms(network.predict(network.split(batch)), batch.y)
-
-    def edge_scores(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        assert isinstance(network, InvariantNetwork)
-        partition = network.split(batch).partition
-        return partition.score, partition.kept
-
-    def infer(self, network: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        assert isinstance(network, InvariantNetwork)
-        prediction = network.predict(network.split(batch))
-        partition = prediction.parts.partition
-        return prediction.logits, (partition.score, partition.kept)
 
 
 @register("ciga-v2")
@@ -97,6 +58,9 @@ class CIGAv2(CIGAv1):
 
     beta: float = tunable(1.0, [0.5, 1, 2, 4], low=0.0, help="weight of the spurious hinge")
     spurious_gradient: bool = tunable(False, [True, False], help="does the hinge shape the subgraph?")
+
+    def network(self, spec: Spec, backbone: Backbone) -> InvariantNetwork:
+        return InvariantNetwork(spec, backbone, **self.extraction(), spurious=True)
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         assert isinstance(network, InvariantNetwork)

@@ -16,8 +16,8 @@ from ciga.options import tunable
 class IRMv1(Method):
     """The objective, whoever found the environments `step.side["env"]`.
 
-    Both terms are means over the environments of a batch: IRMv1's sums divided by their number, so that
-    a weight means the same for two environments as for hundreds.
+    The penalty is a sum over the environments of a batch: where a batch has hundreds, a weight counts
+    for more than where it has two.
     """
 
     penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the squared gradients")
@@ -39,7 +39,7 @@ class IRMv1(Method):
 @register("irm")
 @dataclass
 class IRM(IRMv1, EnvironmentMethod):
-    """min mean_e [ R_e(f) + penalty * || d R_e(w * f) / dw at w = 1 ||^2 ]   (Arjovsky et al., 2019)."""
+    """min mean_e R_e(f) + penalty * sum_e || d R_e(w * f) / dw at w = 1 ||^2   (Arjovsky et al., 2019)."""
 
     summary = "the same classifier is optimal in every environment"
     scms = ("PIIF",)
