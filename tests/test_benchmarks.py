@@ -15,6 +15,7 @@ from benchmarks.scale import generate
 from benchmarks.store import loop_batch
 from benchmarks.timing import Ratio, take_turns
 from ciga.data import GraphStore
+from ciga.methods.method import methods
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import GraphNetwork
 from tests.helpers import random_graph
@@ -26,6 +27,19 @@ NAMED = {
     "epoch_erm_over_bare_loop",
     "import_ciga_over_torch",
 }
+
+
+def test_the_committed_figures_are_whole() -> None:
+    report = json.loads(LATEST.read_text())
+    every_method = {f"epoch_{name.replace('-', '_')}_over_erm" for name in methods}
+    assert report["ratios"].keys() >= NAMED | every_method
+    assert report["spread"].keys() == report["meaning"].keys() == report["ratios"].keys()
+    assert all(value > 0 for value in report["ratios"].values())
+    assert not report["quick"]
+    assert report["repeat"] >= 3
+    assert report["machine"]["cores"] >= 1
+    assert [row["graphs"] for row in report["extra"]["scale"]] == [1_000, 10_000, 100_000, 1_000_000]
+    assert LATEST.with_name("scaling.svg").exists()
 
 
 def test_a_quick_run_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from ciga import tune
 from ciga.errors import UsageError
+from ciga.run import plan
+from ciga.settings import read_settings
 from ciga.tune import Task
 
 optuna = pytest.importorskip("optuna", reason="optuna is not installed (extra: sweep)")
@@ -103,6 +106,30 @@ def test_pruning_looks_at_validation_only() -> None:
     low = tune._Pruning(Trial(), "accuracy", 0, [])
     with pytest.raises(optuna.TrialPruned):
         low(row(0, 0.1), 10)
+
+
+def test_search_continue_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, runs, out = tmp_path / "tune.journal", tmp_path / "runs", tmp_path / "best.toml"
+    asked = task(over={"alpha": [0.5, 2.0], "conv": ["gcn", "gin"]})
+    first = tune.tune(asked, journal, 2, runs, device="cpu")
+    assert len(first.trials) == 2
+    second = tune.tune(asked, journal, 4, runs, device="cpu")
+    assert len(second.trials) == 4
+    assert [t.params for t in second.trials[:2]] == [t.params for t in first.trials]
+    for trial in second.trials:
+        assert trial.value == pytest.approx(sum(trial.user_attrs["scores"]) / 1)
+    # Enough is enough: nothing more is run.
+    monkeypatch.setattr(tune, "execute", None)
+    assert len(tune.tune(asked, journal, 4, runs).trials) == 4
+    tune.write_settings(asked, second, out)
+    written = tomllib.loads(out.read_text())
+    best = second.best_trial
+    assert written["alpha"] == best.params["alpha"]
+    assert written["epochs"] == 2
+    # The file says everything: under any preset it is the run that was searched.
+    for preset in ("published", "none"):
+        again = plan("spmotif-struc", "ciga-v2", data=DATA, settings=read_settings(out), preset=preset)
+        assert again.config.hash in {p.name for p in runs.iterdir()}
 
 
 def test_the_papers_grid_is_gone_through_once(tmp_path: Path) -> None:

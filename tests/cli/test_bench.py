@@ -59,6 +59,41 @@ def test_bench_then_table_from_an_empty_folder(run: Run, tmp_path: Path) -> None
     assert "12 runs, 8 recorded, 4 missing" in out
 
 
+def test_runs_list_show_compare_export(run: Run, tmp_path: Path) -> None:
+    run(
+        "bench", "table-spmotif", *TINY, "--methods=erm,ciga-v1", "--datasets=spmotif-struc-0.60", "--seeds=1"
+    )
+    code, out, _ = run("runs")
+    assert code == 0
+    assert "2 runs in runs" in out
+    code, out, _ = run("runs", "--json")
+    records = json.loads(out)
+    names = [r["hash"] for r in records]
+    assert {r["method"] for r in records} == {"erm", "ciga-v1"}
+    code, out, _ = run("runs", "--method=ciga-*", "--where=size=0.25")
+    assert "1 runs" in out
+    assert "0 runs" in run("runs", "--where=size=0.5")[1]
+    code, out, _ = run("runs", "show", names[0][:8])
+    assert code == 0
+    assert "train_per_class=6" in out
+    code, out, _ = run("runs", "compare", *names)
+    assert code == 0
+    assert "ood-val.ood_test.accuracy" in out
+    assert "settings.width" not in out  # equal in both
+    assert run("runs", "show", "zzz")[0] == 2
+    assert run("runs", "export")[0] == 2
+    code, _, _ = run("runs", "export", "--csv=all.csv", "--jsonl=results/all.jsonl", "--parquet=all.parquet")
+    assert code == 0
+    rows = list(csv.DictReader((tmp_path / "all.csv").open()))
+    assert len(rows) == 2
+    assert {r["settings.epochs"] for r in rows} == {"2"}
+    lines = [json.loads(line) for line in (tmp_path / "results/all.jsonl").read_text().splitlines()]
+    assert [r["history"] for r in lines] == [[], []]
+    import pandas as pd
+
+    assert list(pd.read_parquet(tmp_path / "all.parquet")["hash"]) == [r["hash"] for r in lines]
+
+
 def test_committed_lines_count_as_recorded(run: Run, tmp_path: Path) -> None:
     """What `ciga runs export --jsonl` wrote is enough for a table, and is not run again."""
     words = ["table-spmotif", *TINY, "--methods=erm", "--datasets=spmotif-struc-0.60", "--seeds=1-2"]
@@ -112,6 +147,18 @@ def test_seeds() -> None:
     assert parse_seeds(None) == []
     with pytest.raises(UsageError, match="empty range"):
         parse_seeds("5-1")
+
+
+def test_figure_and_report(run: Run, tmp_path: Path) -> None:
+    words = [*TINY, "--datasets=spmotif-mixed", "--seeds=1-2"]
+    assert run("bench", "figure-alpha", *words, "--report=report.html")[0] == 0
+    assert (tmp_path / "report.html").stat().st_size > 1000
+    code, out, _ = run("figure", "figure-alpha", "--out=pictures")
+    assert code == 0
+    assert [Path(line).name for line in out.split()] == ["figure-alpha.svg", "figure-alpha.png"]
+    code, _, error = run("figure", "figure-beta")
+    assert code == 1
+    assert "ciga bench figure-beta" in error
 
 
 def test_tune_then_run(run: Run, tmp_path: Path) -> None:
