@@ -228,6 +228,24 @@ def test_predictions_ignore_the_order_of_nodes_and_edges(name: str) -> None:
     assert float(one.std(0).max()) > 1e-6
 
 
+@pytest.mark.parametrize("name", TRAINED)
+def test_undirected_means_that_edges_may_be_stored_once(name: str) -> None:
+    """With this option, half of the edges (one of each pair) tell a method what all of them do."""
+    store, method = splits().train, make(name)
+    once = store.edge_index[0] < store.edge_index[1]
+    counts = torch.zeros(store.num_graphs, dtype=torch.long)
+    counts.index_add_(0, torch.arange(store.num_graphs).repeat_interleave(store.num_edges), once.long())
+    pointer = torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)])
+    half = rebuilt(store, torch.arange(store.x.size(0)), store.edge_index[:, once], pointer)
+    torch.manual_seed(0)
+    network = method.network(Spec.of(splits()), replace(BACKBONE, undirected=True)).eval()
+    with torch.inference_mode():
+        (one, edges), (two, others) = (method.infer(network, s.batch(slice(None))) for s in (half, store))
+    torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+    if edges is not None and others is not None:
+        torch.testing.assert_close(edges[0].sort().values, others[0].sort().values, rtol=1e-3, atol=1e-4)
+
+
 def kinds_of_batch() -> dict[str, tuple[Splits, Tensor]]:
     """Data and the rows of a batch in it."""
     data = splits()

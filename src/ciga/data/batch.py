@@ -50,28 +50,22 @@ class Batch:
         """The edges, to sum along."""
         return Links(self.edge_index, self.num_nodes)
 
-    @cached_property
-    def both_ways(self) -> tuple[Batch, Tensor]:
-        """The batch with every edge in both directions, and which edge each of its edges copies."""
-        source, target = self.edge_index
-        there = torch.zeros(2, self.num_pairs, dtype=torch.bool, device=source.device)
-        there[(source > target).long(), self.pair] = True
-        missing = (there[0] != there[1]).index_select(0, self.pair) & (source != target)
-        back = missing.nonzero().flatten()
-        origin = torch.cat([torch.arange(self.num_edges, device=back.device), back])
+    @property
+    def both_ways(self) -> Batch:
+        """The batch with every edge in both directions."""
+        edge_index, origin = mirrored(self.edge_index, self.num_nodes)
 
         def copied(value: Tensor | None) -> Tensor | None:
             return None if value is None else value.index_select(0, origin)
 
-        mirrored = replace(
+        return replace(
             self,
-            edge_index=torch.cat([self.edge_index, self.edge_index.index_select(1, back).flip(0)], 1),
+            edge_index=edge_index,
             edge_attr=copied(self.edge_attr),
             edge_batch=self.edge_batch.index_select(0, origin),
             pair=self.pair.index_select(0, origin),
             edge_truth=copied(self.edge_truth),
         )
-        return mirrored, origin
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
@@ -81,3 +75,12 @@ class Batch:
             k: v.to(device, non_blocking=True) for k, v in vars(self).items() if isinstance(v, Tensor)
         }
         return replace(self, **moved)
+
+
+def mirrored(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
+    """The edges and the reverse of those that have none, [2, F], and which edge each of them copies, [F]."""
+    source, target = edge_index
+    there, back = source * nodes + target, target * nodes + source
+    alone = (torch.isin(back, there, invert=True) & (source != target)).nonzero().flatten()
+    origin = torch.cat([torch.arange(source.numel(), device=source.device), alone])
+    return torch.cat([edge_index, edge_index.index_select(1, alone).flip(0)], 1), origin

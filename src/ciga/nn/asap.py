@@ -147,8 +147,10 @@ class PooledNetwork(nn.Module):
         self.pools = nn.ModuleList(Pooling(width, ratio) for _ in range(backbone.layers - 1))
         self.readout = Readout(backbone.readout, width)
         self.head = head(width, spec.classes)
+        self.undirected = backbone.undirected
 
     def forward(self, batch: Batch) -> Tensor:
+        batch = batch.both_ways if self.undirected else batch
         level, weight = batch, torch.ones(batch.num_edges, device=batch.x.device)
         total = torch.zeros((), device=batch.x.device)
         for i, conv in enumerate(self.convs):

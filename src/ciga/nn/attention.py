@@ -23,9 +23,11 @@ class AttentionNetwork(nn.Module):
         self.extractor = Extractor(self.encoder.dim, "mlp", budget, size)
         self.readout = Readout(backbone.readout, self.encoder.dim)
         self.head = head(self.encoder.dim, spec.classes)
+        self.undirected = backbone.undirected
 
     def score(self, batch: Batch) -> Tensor:
         """One logit per undirected edge, [P]."""
+        batch = batch.both_ways if self.undirected else batch
         return self.extractor.score(self.encoder(batch), batch)
 
     def predict(self, batch: Batch, attention: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ciga.data.batch import mirrored
+from ciga.data.links import Links
 from ciga.data.splits import Splits
 from ciga.data.store import Batch, GraphStore
 from ciga.nn.conv import GCN, GIN, OGBGCN, Edges, gat, pna, sage
@@ -99,11 +101,7 @@ class Encoder(nn.Module):
         self.sets = SetLevels(self.dim, parts) if backbone.conv == "k123" else None
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None, border: int | None = None) -> Tensor:
-        if self.undirected:
-            batch, origin = batch.both_ways
-            edge_weight = None if edge_weight is None else edge_weight.index_select(0, origin)
-        attr = batch.edge_attr if self.edge_inputs else None
-        edges = Edges(batch.edge_index, edge_weight, attr, batch.num_nodes, border, batch.links)
+        edges = self._edges(batch, edge_weight, border)
         h = batch.x if not self.constant else batch.x.new_ones(batch.num_nodes, 1)
         h = h if self.embed is None else self.embed(h)
         seen: list[Tensor] = []
@@ -117,6 +115,16 @@ class Encoder(nn.Module):
             seen.append(h)
         h = self._jump(seen)
         return h if self.sets is None else self.sets(h, edges, batch.batch)
+
+    def _edges(self, batch: Batch, weight: Tensor | None, border: int | None) -> Edges:
+        """What messages travel along."""
+        attr = batch.edge_attr if self.edge_inputs else None
+        if not self.undirected:
+            return Edges(batch.edge_index, weight, attr, batch.num_nodes, border, batch.links)
+        index, origin = mirrored(batch.edge_index, batch.num_nodes)
+        weight = None if weight is None else weight.index_select(0, origin)
+        attr = None if attr is None else attr.index_select(0, origin)
+        return Edges(index, weight, attr, batch.num_nodes, border, Links(index, batch.num_nodes))
 
     def _jump(self, seen: list[Tensor]) -> Tensor:
         """Jumping knowledge: one embedding per node from those after each layer."""

@@ -121,7 +121,7 @@ class InvariantNetwork(nn.Module):
 
     def split(self, batch: Batch) -> Parts:
         """Let the featurizer choose the invariant subgraph of each graph."""
-        batch = batch.both_ways[0] if self.undirected else batch  # an edge's score is the mean of both ways
+        batch = batch.both_ways if self.undirected else batch  # an edge's score is the mean of both ways
         hidden = self.featurizer(batch)
         return Parts(batch, hidden, self.extractor(hidden, batch))
 
