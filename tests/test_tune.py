@@ -113,9 +113,11 @@ def test_search_continue_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     asked = task(over={"alpha": [0.5, 2.0], "conv": ["gcn", "gin"]})
     first = tune.tune(asked, journal, 2, runs, device="cpu")
     assert len(first.trials) == 2
+    before = [t.params for t in first.trials]  # a study shows what its journal holds now
     second = tune.tune(asked, journal, 4, runs, device="cpu")
     assert len(second.trials) == 4
-    assert [t.params for t in second.trials[:2]] == [t.params for t in first.trials]
+    assert [t.params for t in second.trials[:2]] == before
+    assert len({tuple(t.params.items()) for t in second.trials}) == 4  # none a second time
     for trial in second.trials:
         assert trial.value == pytest.approx(sum(trial.user_attrs["scores"]) / 1)
     # Enough is enough: nothing more is run.
@@ -140,8 +142,28 @@ def test_the_papers_grid_is_gone_through_once(tmp_path: Path) -> None:
 
 
 def test_two_processes_on_one_journal(tmp_path: Path) -> None:
-    asked = Task("spmotif-struc", "erm", "grid", {"lr": None}, DATA, {"epochs": 1, "layers": 1, "width": 4})
+    over = {"lr": None, "weight_decay": None}  # twelve choices
+    asked = Task("spmotif-struc", "erm", "grid", over, DATA, {"epochs": 1, "layers": 1, "width": 4})
     found = tune.tune(asked, tmp_path / "journal", 6, tmp_path / "runs", workers=2, device="cpu")
-    ended = [t for t in found.trials if t.state.is_finished()]
+    ended = {tuple(t.params.items()) for t in found.trials if t.state.is_finished()}
     assert 6 <= len(ended) <= 7  # each process may be at one when the last is counted
     assert sorted(t.number for t in found.trials) == list(range(len(found.trials)))
+
+
+def test_what_was_interrupted_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the second trial: the next search has all four choices, the broken one included."""
+    asked = Task("spmotif-struc", "erm", "paper", {"lr": [1e-3, 3e-3], "width": [4, 8]}, DATA, {"epochs": 1})
+    plain, calls = tune.execute, []
+
+    def stop_at_second(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return plain(*args, **more)
+
+    monkeypatch.setattr(tune, "execute", stop_at_second)
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune(asked, tmp_path / "journal", 4, tmp_path / "runs", device="cpu")
+    found = tune.tune(asked, tmp_path / "journal", 4, tmp_path / "runs", device="cpu")
+    done = [t.params for t in found.trials if t.state == optuna.trial.TrialState.COMPLETE]
+    assert len(done) == len({tuple(p.items()) for p in done}) == 4

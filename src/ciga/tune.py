@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,6 +26,8 @@ from ciga.train import Training
 SPACES = ("grid", "ranges", "paper")
 #: Trials before the median of the others may end one.
 STARTUP = 5
+#: Settings of a grid that are tried at random before the sampler has anything to go by.
+RANDOM = 10
 
 _ALPHA, _BETA, _PENALTY = (0.5, 1, 2, 4, 8, 16, 32), (0.5, 1, 2, 4), (0.01, 0.1, 1, 10, 100)
 #: What the paper searched (dataset pattern, method pattern, grid); later entries win. The rest is fixed.
@@ -98,18 +102,14 @@ def study(task: Task, storage: str | Path, sampler_seed: int = 0) -> Any:
 
     if task.space not in SPACES:
         raise unknown("search space", task.space, SPACES)
-    values = task.values()
+    task.values()  # a wrong name surfaces here
     path = Path(storage)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if task.space == "paper":
-        sampler = optuna.samplers.GridSampler({k: list(v) for k, v in values.items()}, seed=sampler_seed)
-    else:
-        sampler = optuna.samplers.TPESampler(seed=sampler_seed, constant_liar=True)
     warmup = _plan(task, task.seeds[0], {}).config.settings["warmup"]
     return optuna.create_study(
         study_name=task.name(),
         storage=JournalStorage(JournalFileBackend(str(path))),
-        sampler=sampler,
+        sampler=optuna.samplers.TPESampler(seed=sampler_seed, constant_liar=True),
         pruner=optuna.pruners.MedianPruner(STARTUP, n_warmup_steps=warmup),
         direction="maximize",
         load_if_exists=True,
@@ -119,25 +119,58 @@ def study(task: Task, storage: str | Path, sampler_seed: int = 0) -> Any:
 def optimise(
     task: Task, storage: str | Path, trials: int, runs_dir: str | Path, device: str = "auto", worker: int = 0
 ) -> None:
-    """Add trials to the study until it has `trials` of them, those of other processes counted."""
-    optuna = _optuna()
-    states = optuna.trial.TrialState
-    ended = (states.COMPLETE, states.PRUNED, states.FAIL)
-    made = study(task, storage, worker)
+    """Add trials to the study until it has tried `trials` settings, those of other processes counted.
 
-    def enough() -> bool:
-        return len(made.get_trials(deepcopy=False, states=ended)) >= trials
+    A grid is never gone through twice: it ends when everything in it was tried.
+    """
+    grid = list(_grid(task))
+    first = study(task, storage)
+    # Another stream of random numbers for each process, and for each time a search is continued.
+    stream = 1000 * len(first.get_trials(deepcopy=False)) + worker
+    rng, made = random.Random(stream), study(task, storage, stream)
+    goal = min(trials, len(grid)) if grid else trials
+    count = _count(made, grid)
+    repeated = False
+    while count < goal:
+        if grid and (task.space == "paper" or count < RANDOM or repeated):
+            made.enqueue_trial(_untried(made, grid, rng))
+        made.optimize(lambda trial: objective(task, trial, runs_dir, device), n_trials=1, catch=(CigaError,))
+        before, count = count, _count(made, grid)
+        repeated = count == before
 
-    def check(current: Any, trial: Any) -> None:
-        if enough():
-            current.stop()
 
-    if not enough():
-        made.optimize(
-            lambda trial: objective(task, trial, runs_dir, device),
-            callbacks=[check],
-            catch=(CigaError,),
-        )
+def _grid(task: Task) -> Iterator[dict[str, Any]]:
+    """Every choice of a finite space; nothing for ranges."""
+    if task.space != "ranges":
+        values = task.values()
+        for chosen in itertools.product(*values.values()):
+            yield dict(zip(values, chosen, strict=True))
+
+
+def _tried(made: Any) -> list[str]:
+    """The settings of the trials that came to an end; one that was interrupted did not."""
+    states = _optuna().trial.TrialState
+    ended = made.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED, states.FAIL))
+    return [_name(t.params) for t in ended if t.state != states.FAIL or "error" in t.user_attrs]
+
+
+def _count(made: Any, grid: Sequence[dict[str, Any]]) -> int:
+    """Trials that count: of a grid, each choice once."""
+    tried = _tried(made)
+    return len(set(tried)) if grid else len(tried)
+
+
+def _untried(made: Any, grid: Sequence[dict[str, Any]], rng: random.Random) -> dict[str, Any]:
+    """Something left of the grid, what no process is at if there is such."""
+    states = _optuna().trial.TrialState
+    tried = set(_tried(made))
+    left = [chosen for chosen in grid if _name(chosen) not in tried] or list(grid)
+    running = {_name(t.params) for t in made.get_trials(deepcopy=False, states=(states.RUNNING,))}
+    return rng.choice([chosen for chosen in left if _name(chosen) not in running] or left)
+
+
+def _name(chosen: Mapping[str, Any]) -> str:
+    return json.dumps(dict(chosen), sort_keys=True)
 
 
 def objective(task: Task, trial: Any, runs_dir: str | Path, device: str = "auto") -> float:
@@ -153,6 +186,9 @@ def objective(task: Task, trial: Any, runs_dir: str | Path, device: str = "auto"
         except Busy:
             # Another process tries the very same settings: this trial would tell nothing new.
             raise _optuna().TrialPruned from None
+        except CigaError as error:
+            trial.set_user_attr("error", str(error))
+            raise
         scores.append(validation_score(record))
     trial.set_user_attr("scores", scores)
     return fmean(scores)

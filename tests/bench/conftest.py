@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,16 @@ TINY = Variation(
     data={"train_per_class": "6", "val_per_class": "3", "test_per_class": "3"},
     settings={"epochs": "2", "layers": "2", "width": "8"},
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Processes that tests start compile torch once, not each on its own, whatever the surroundings say."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        if "PYTHONPYCACHEPREFIX" not in os.environ:
+            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
+        yield
 
 
 RULES = ("id-val", "ood-val", "oracle", "last")

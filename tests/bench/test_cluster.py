@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from ciga.bench.cluster import Cluster, pack, sent_dataset, unpack
+from ciga.bench.cluster import Cluster, pack, unpack
 from ciga.bench.grid import Records
 from ciga.bench.schedule import Bench
+from ciga.bench.sent import Sent
 from ciga.errors import CigaError
 from tests.bench.test_schedule import Place, undisturbed, wait_for
 
@@ -79,7 +80,7 @@ def test_data_a_worker_has_not_is_sent(place: Place) -> None:
     from ciga.data.catalog import make
 
     here = make(spec["dataset"], spec["data"]).build()
-    assert sent_dataset(str(folder)).build().fingerprint() == here.fingerprint()
+    assert Sent(folder).build().fingerprint() == here.fingerprint()
 
 
 class Future:

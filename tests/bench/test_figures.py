@@ -82,6 +82,20 @@ def test_sensitivity_curves(tmp_path: Path) -> None:
     assert [p.read_bytes() for p in paths] == before
 
 
+def test_an_option_of_one_panel_is_no_mistake_in_the_others(tmp_path: Path) -> None:
+    """`--data train_per_class=…` concerns SPMotif, not the other two panels."""
+    shown = exhibit("figure-alpha")
+    assert isinstance(shown, Figure)
+    cell = TINY.apply([c for c in shown.cells() if c.dataset == "spmotif-mixed"])[3]
+    for config in configs(cell, TINY, [1, 2]):
+        write_json(tmp_path / config.hash / "record.json", record_of(config, 0.5))
+    assert len(draw(shown, Records([tmp_path]), TINY, tmp_path)) == 2
+    with pytest.raises(UsageError, match="train_per_class"):
+        draw(shown, Records([tmp_path]), Variation({"train_per_clas": "3"}), tmp_path)
+    # Nor in the tables that a diagram is drawn from.
+    assert draw(exhibit("figure-ranks"), Records([tmp_path]), TINY, tmp_path)
+
+
 def test_failure_study(tmp_path: Path) -> None:
     shown = fill_figure(
         "figure-failure",

@@ -116,9 +116,32 @@ def test_selecting_rows_and_columns() -> None:
     assert [r.key for r in rows] == ["ciga-v1", "ciga-v2-count"]  # a key is one row, not all of that method
     assert [c.key for c in columns] == [f"spmotif-struc-{b}" for b in ("0.33", "0.60", "0.90")]
     assert len(shown.select(["all"])[0]) == len(shown.rows)
-    assert shown.rows[-1].key == "oracle"
+    groups = [r.group for r in shown.rows]
+    assert groups == sorted(groups, key=("baseline", "ours", "oracle").index)
     with pytest.raises(UsageError, match="ciga-v1"):
         shown.select(["ciga-v3"])
+
+
+def test_both_budgets_both_variants_both_presets_and_the_oracle_can_be_named() -> None:
+    shown = table("table-spmotif")
+    methods = [f"ciga-v{v}-{b}{t}" for v in (1, 2) for b in ("ratio", "count") for t in ("", "-tuned")]
+    clean = [f"spmotif-{k}-{b}-clean" for k in ("struc", "mixed") for b in ("0.33", "0.60", "0.90")]
+    cells = shown.cells([*methods, "erm", "erm-tuned", "oracle-each", "oracle-tuned"], clean)
+    assert len(cells) == 12 * 6
+    assert {c.data["variant"] for c in cells} == {"clean"}
+    assert {c.settings["budget"] for c in cells if c.method == "ciga-v1"} == {"ratio", "count"}
+    assert sum(c.protocol == "iid" for c in cells) == 2 * 6
+    assert sum(c.preset == "tuned" for c in cells) == 6 * 6
+    # The paper prints the oracle at bias 0.6 only.
+    assert [len(shown.cells([o])) for o in ("oracle", "oracle-each", "oracle-tuned")] == [2, 6, 6]
+    assert {r.key for r in shown.rows if r.preset} >= {f"{m}-tuned" for m in ELEVEN}
+
+
+def test_ranks_take_datasets_of_any_main_table() -> None:
+    ranks_figure = exhibit("figure-ranks")
+    assert {c.dataset for c in ranks_figure.cells([], ["nci1", "spmotif-mixed"])} == {"nci1", "spmotif-mixed"}
+    with pytest.raises(UsageError, match="nci109"):
+        ranks_figure.cells([], ["nci19"])
 
 
 def test_every_name_is_registered() -> None:

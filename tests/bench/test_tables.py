@@ -114,6 +114,68 @@ def test_extra_rows_appear_when_there_is_something_to_show(table: Table, book: B
     assert "ciga-v2-count" in [r.key for r in fill(table, records, methods=["ciga-v2-count"]).rows]
 
 
+def row_of(text: str, label: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith(f"| {label} "))
+
+
+def test_presets_are_told_apart(table: Table, book: Book) -> None:
+    """Runs of one method from two presets stand in two rows, each compared with the ERM of its preset."""
+    scores = {(row, COLUMNS[1]): [0.5, 0.6, 0.7] for row in ("erm", "ciga-v2")}
+    scores |= {("erm-tuned", COLUMNS[1]): [0.6, 0.7, 0.8], ("ciga-v2-tuned", COLUMNS[1]): [0.9, 0.92, 0.94]}
+    records = book(table, scores)
+    result = fill(table, records)
+    text = render(result, "md")
+    assert "60.00 (10.00) [3]" in row_of(text, "ERM")
+    assert "70.00 (10.00) [3]" in row_of(text, "ERM, tuned")
+    assert "**92.00 (2.00)** [3]" in row_of(text, "CIGAv2, tuned")
+    assert "Settings: preset 'published' (what the paper used)." in text
+    said = next(line for line in text.splitlines() if "rows 'tuned'" in line)
+    assert "undirected=True" in said
+    assert "budget=count" in said
+    pairs = {(c.method, c.against): c.difference for c in result.comparisons("default")}
+    assert pairs["ciga-v2", "erm"] == pytest.approx(0)
+    assert pairs["ciga-v2-tuned", "erm-tuned"] == pytest.approx(22)
+    assert ("ciga-v2-tuned", "erm") not in pairs
+    rows = {(r["method"], r["dataset"]): r["mean"] for r in lines(render(result, "csv"))}
+    assert float(rows["erm", COLUMNS[1]]) == pytest.approx(60)
+    assert float(rows["erm-tuned", COLUMNS[1]]) == pytest.approx(70)
+    # Asked for from the other side, the same runs have the plain names, and are not shown twice.
+    tuned = render(fill(table, records, Variation(preset="tuned")), "md")
+    assert "70.00 (10.00) [3]" in row_of(tuned, "ERM")
+    assert "ERM, tuned" not in tuned
+    assert "Settings: preset 'tuned' (it changes alpha=1.0" in tuned
+    assert "Not the paper's setting: preset tuned" in tuned
+
+
+def test_both_budgets_and_both_variants(table: Table, book: Book) -> None:
+    """Rows that say the budget appear if they are other runs than those above; clean data has its columns."""
+    clean = f"{COLUMNS[1]}-clean"
+    scores = {
+        ("ciga-v1", COLUMNS[1]): [0.5],
+        ("ciga-v1-count", COLUMNS[1]): [0.7],
+        ("erm", clean): [0.6, 0.7],
+    }
+    scores |= {("ciga-v1-ratio-tuned", clean): [0.8, 0.8], ("ciga-v1-count-tuned", clean): [0.9, 0.9]}
+    scores |= {("oracle-each", clean): [0.95], ("oracle-each", COLUMNS[0]): [0.94]}
+    result = fill(table, book(table, scores))
+    keys = [r.key for r in result.rows]
+    assert "ciga-v1-ratio" not in keys  # the very runs of ciga-v1
+    assert {"ciga-v1-count", "ciga-v1-ratio-tuned", "ciga-v1-tuned", "oracle-each"} <= set(keys)
+    assert "ciga-v1-count-tuned" not in keys  # what the preset says anyway: the runs of ciga-v1-tuned
+    assert [c.key for c in result.columns] == [*COLUMNS, clean]
+    text = render(result, "md")
+    assert "Struc 0.60 clean" in text
+    assert "Paired comparisons on columns that are not the paper's" in text
+    assert result.average(result.rows[0], "default") is None
+    # Only the clean columns: their average.
+    alone = fill(table, book(table, {}), datasets=[clean])
+    assert alone.average(next(r for r in alone.rows if r.key == "erm"), "default") == pytest.approx(65)
+    # All columns on clean data are those columns: they are not shown twice.
+    varied = fill(table, book(table, {}), Variation({"variant": "clean"}))
+    assert [c.key for c in varied.columns] == COLUMNS
+    assert varied.entry(varied.rows[0], varied.columns[1], "default").mean == pytest.approx(65)
+
+
 def test_failed_runs_are_said(table: Table, tmp_path: Path) -> None:
     cell = table.cells(["dir"], [COLUMNS[0]])[0]
     records = Records([tmp_path])

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from ciga.bench.executors import Event, Spec, WorkerProcess
-from ciga.data.catalog import Dataset, Progress, silent
-from ciga.data.splits import Splits
 from ciga.errors import CigaError, MissingExtra
 
 Files = Mapping[str, bytes]  # name -> content, of a folder that `ciga.data.cache` wrote
@@ -164,19 +162,3 @@ def unpack(files: Files) -> Path:
         except OSError:  # another thread was faster
             shutil.rmtree(temporary, ignore_errors=True)
     return folder
-
-
-class Sent(Dataset):
-    """A dataset whose parts came with the job."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def build(self, progress: Progress = silent) -> Splits:
-        from ciga.data.cache import open_splits
-
-        return open_splits(self.folder)
-
-
-def sent_dataset(folder: str) -> Sent:
-    return Sent(Path(folder))

@@ -105,7 +105,7 @@ def _epoch_seconds(dataset: str, method: str, data: Mapping[str, Any]) -> float:
         whole = {"train_per_class": 600, "test_per_class": 200}
     train *= data.get("train_per_class", whole["train_per_class"]) / whole["train_per_class"]
     score *= data.get("test_per_class", whole["test_per_class"]) / whole["test_per_class"]
-    return train * FACTOR.get(method, 1.0) + score
+    return float(train * FACTOR.get(method, 1.0) + score)
 
 
 def hours(seconds: float) -> str:

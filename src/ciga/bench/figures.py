@@ -54,6 +54,7 @@ def draw(
     """Write the pictures of a figure (of a table: its critical-difference diagram); returns their paths."""
     if isinstance(shown, Statistics):
         raise UsageError(f"{shown.name} has nothing to draw: show it with  ciga table {shown.name}.")
+    variation.check(shown.cells())
     if isinstance(shown, Table):
         return _diagram([shown], shown.name, records, variation, out, select, seeds)
     if shown.kind == "ranks":
@@ -126,9 +127,9 @@ def curves(
     column = Column(panel.key, panel.title, "", panel.metric, panel.scale)
     out: dict[str, Points] = {}
     for line in panel.lines:
-        cells = variation.apply([cell for _, cell in line.points])
         out[line.label] = []
-        for (x, _), cell in zip(line.points, cells, strict=True):
+        for x, plain in line.points:
+            cell = variation.fit(plain)
             if datasets and cell.dataset not in datasets:
                 continue
             found = [r for c in configs(cell, variation, seeds) if (r := records.find(c)) is not None]
@@ -203,8 +204,9 @@ def _diagram(
             squeeze=False,
             layout="constrained",
         )
+        labels = {row.key: row.label for table in tables for row in table.rows}
         for axis, (title, cd) in zip(axes[:, 0], found, strict=True):
-            draw_ranks(axis, title, cd)
+            draw_ranks(axis, title, cd, labels)
         return save(figure, out / f"{name}-ranks" if len(tables) == 1 else out / name)
 
 
@@ -219,8 +221,9 @@ def _means(
     """Method -> dataset -> mean, over the datasets that all methods with any record have."""
     out: dict[str, dict[str, float]] = {}
     for table in tables:
-        result = fill(table, records, variation, select=select, methods=keys or (), seeds=seeds)
-        for column in result.columns:
+        mine = variation.narrowed(table.cells())
+        result = fill(table, records, mine, select=select, methods=keys or (), seeds=seeds)
+        for column in result.own():
             for row, mean in result.means(column, select).items():
                 out.setdefault(row, {})[column.key] = -mean if lower(column) else mean
     most = max((len(found) for found in out.values()), default=0)
@@ -237,7 +240,7 @@ def _printed(tables: Sequence[Table], keys: Sequence[str] | None) -> dict[str, d
     return out
 
 
-def draw_ranks(axis: Any, title: str, cd: CriticalDifference) -> None:
+def draw_ranks(axis: Any, title: str, cd: CriticalDifference, labels: Mapping[str, str]) -> None:
     """Demšar's diagram: methods on a line of average ranks, bars join what cannot be told apart."""
     names, count = list(cd.ranks), len(cd.ranks)
     left = (count + 1) // 2
@@ -254,7 +257,7 @@ def draw_ranks(axis: Any, title: str, cd: CriticalDifference) -> None:
         depth = floor + 0.8 * (place if near else count - 1 - place)
         edge = 1.0 if near else float(count)
         axis.plot([at, at, edge], [0, depth, depth], color="#555555", lw=0.9)
-        label = rows()[name].label if name in rows() else name
+        label = labels.get(name, name)
         words = f"{label}  {at:.2f}" if near else f"{at:.2f}  {label}"
         weight = "bold" if name.startswith("ciga") else "normal"
         side = "right" if near else "left"

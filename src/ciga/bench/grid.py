@@ -13,6 +13,9 @@ from ciga.bench.paper import Cell
 from ciga.errors import CigaError, UsageError, unknown
 from ciga.records import Config, Runs
 
+#: The preset of the paper's own settings: what the tables start from, and are compared with.
+PUBLISHED = "published"
+
 
 @dataclass(frozen=True)
 class Variation:
@@ -20,12 +23,12 @@ class Variation:
 
     data: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    preset: str = "published"
+    preset: str = PUBLISHED
     plugins: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         given = [f"{k}={v}" for k, v in {**self.data, **self.settings}.items()]
-        given += [f"preset {self.preset}"] if self.preset != "published" else []
+        given += [f"preset {self.preset}"] if self.preset != PUBLISHED else []
         return ", ".join(given)
 
     def apply(self, cells: Sequence[Cell]) -> list[Cell]:
@@ -33,15 +36,27 @@ class Variation:
 
         What a row is defined by stays as it is, and so does what the columns differ in.
         """
-        self._check(cells)
-        out = []
-        for cell in cells:
-            data = {k: v for k, v in self.data.items() if k in _data_options(cell.dataset)}
-            own = {k: v for k, v in self.settings.items() if k in _setting_names(cell.method)}
-            out.append(replace(cell, data={**cell.data, **data}, settings={**own, **cell.settings}))
-        return out
+        self.check(cells)
+        return [self.fit(cell) for cell in cells]
 
-    def _check(self, cells: Sequence[Cell]) -> None:
+    def fit(self, cell: Cell) -> Cell:
+        """One cell as varied, by those options that it has."""
+        data = {k: v for k, v in self.data.items() if k in _data_options(cell.dataset)}
+        own = {k: v for k, v in self.settings.items() if k in _setting_names(cell.method)}
+        return replace(cell, data={**cell.data, **data}, settings={**own, **cell.settings})
+
+    def narrowed(self, cells: Sequence[Cell]) -> Variation:
+        """What of it concerns these cells: for one of several tables that were checked together."""
+        data = {k for c in cells for k in _data_options(c.dataset)}
+        settings = {k for c in cells for k in _setting_names(c.method)}
+        return replace(
+            self,
+            data={k: v for k, v in self.data.items() if k in data},
+            settings={k: v for k, v in self.settings.items() if k in settings},
+        )
+
+    def check(self, cells: Sequence[Cell]) -> None:
+        """Refuse options that none of these cells has, or that would make columns equal."""
         data = {k for c in cells for k in _data_options(c.dataset)}
         settings = {k for c in cells for k in _setting_names(c.method)}
         for key in self.data:

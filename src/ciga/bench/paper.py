@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -143,7 +143,7 @@ class Figure:
     def cells(self, methods: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Cell]:
         """The experiments behind this figure."""
         if self.kind == "ranks":
-            return [c for t in main_tables() for c in t.cells(methods or common_methods(), datasets)]
+            return _ranked_cells(methods or common_methods(), datasets)
         points = [c for s in self.sheets for p in s.panels for line in p.lines for _, c in line.points]
         points += [s.cell for s in self.sheets if s.cell is not None]
         chosen = _named("method of this figure", points, methods, lambda c: (c.method,))
@@ -168,8 +168,10 @@ Exhibit = Table | Figure | Statistics
 
 def exhibits() -> dict[str, Exhibit]:
     """Every table and figure by name."""
+    from ciga.bench.paper_figures import figures
+
     tables: list[Exhibit] = [*tables_of_paper(), _statistics()]
-    return {e.name: e for e in [*tables, *_figures()]}
+    return {e.name: e for e in [*tables, *figures()]}
 
 
 def exhibit(name: str) -> Exhibit:
@@ -181,19 +183,20 @@ def exhibit(name: str) -> Exhibit:
 
 
 @cache
-def _source() -> dict[str, Any]:
+def source() -> dict[str, Any]:
+    """`paper.toml` as it stands."""
     return tomllib.loads((files(__package__) / "paper.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def rows() -> dict[str, Row]:
     """Every row a table may have, by key."""
-    return {key: Row(key, **fields) for key, fields in _source()["rows"].items()}
+    return {key: Row(key, **fields) for key, fields in source()["rows"].items()}
 
 
 @cache
 def tables_of_paper() -> tuple[Table, ...]:
-    return tuple(_table(dict(t)) for t in _source()["table"])
+    return tuple(_table(dict(t)) for t in source()["table"])
 
 
 def main_tables() -> list[Table]:
@@ -205,6 +208,25 @@ def common_methods() -> list[str]:
     """The rows that every main table has (the oracle aside)."""
     shared = set.intersection(*({r for r, _ in t.printed} for t in main_tables()))
     return [key for key, row in rows().items() if key in shared and row.group != "oracle"]
+
+
+def _ranked_cells(methods: Sequence[str], datasets: Sequence[str]) -> list[Cell]:
+    """Of the main tables; each table knows the datasets that it has."""
+    tables = main_tables()
+    names = {t.name: {n for c in t.columns for n in (c.key, c.dataset)} for t in tables}
+    for name in datasets:
+        if not any(name in known for known in names.values()):
+            raise unknown("dataset of the main tables", name, {n for known in names.values() for n in known})
+    found: list[Cell] = []
+    for table in tables:
+        wanted = [d for d in datasets if d in names[table.name]]
+        found += table.cells(methods, wanted) if wanted or not datasets else []
+    return found
+
+
+def _twin(row: Row, preset: str) -> Row:
+    """The same method from another preset."""
+    return replace(row, key=f"{row.key}-{preset}", label=f"{row.label}, {preset}", preset=preset, extra=True)
 
 
 def _table(raw: dict[str, Any]) -> Table:
@@ -219,7 +241,11 @@ def _table(raw: dict[str, Any]) -> Table:
                 printed[key, column.key] = (cell[0], cell[1] if len(cell) > 1 else None)
     extra = [rows()[key] for key in raw.pop("extra_rows", [])]
     shown = [rows()[key] for key in numbers]
-    added = [Row(**{**vars(row), "extra": True}) for row in extra]
+    added = [replace(row, extra=True) for row in extra]
+    for preset in raw.pop("presets", []):
+        # The oracle and the oracle at each bias differ in what the paper prints: they have the same twin.
+        different = {str((r.method, r.settings, r.protocol)): r for r in (*extra[::-1], *shown[::-1])}
+        added += [_twin(row, preset) for row in reversed(different.values())]
     seeds = tuple(range(1, raw.pop("seeds") + 1))
     order = ("baseline", "ours", "oracle")
     lines = tuple(sorted([*shown, *added], key=lambda row: order.index(row.group)))
@@ -229,95 +255,13 @@ def _table(raw: dict[str, Any]) -> Table:
 def _statistics() -> Statistics:
     from ciga.data.paper_stats import STATS
 
-    seen = {c.dataset: c for t in main_tables() for c in t.columns}
+    seen = {c.dataset: c for t in main_tables() for c in t.columns if not c.extra}
     columns = tuple(seen[name] for name in STATS)
     return Statistics(
         "table-datasets",
         "Statistics of the datasets",
         "appendix (tab:datasets_stats_appdx, tab:datasets_stats_tu_appdx)",
         columns,
-    )
-
-
-# ---------------------------------------------------------------- figures
-
-
-@cache
-def _figures() -> tuple[Figure, ...]:
-    return (_failure(), _sensitivity("alpha"), _sensitivity("beta"), _subgraphs(), _ranks())
-
-
-def _failure() -> Figure:
-    raw = _source()["failure"]
-    seeds = tuple(range(1, raw["seeds"] + 1))
-
-    def line(sheet: dict[str, Any], kind: str, spec: dict[str, Any]) -> Line:
-        dataset = "failure-struc" if kind == "Struc" else sheet["mixed"]
-        points = []
-        for bias in raw["biases"]:
-            data = {"bias": bias, "size_shift": sheet["size_shift"], **raw["data"]}
-            points.append((bias, Cell(dataset, spec["method"], seeds, data, spec.get("settings", {}))))
-        return Line(f"{kind}-{spec['label']}", tuple(points))
-
-    sheets = []
-    for sheet in raw["figures"]:
-        panels = []
-        for panel in raw["panels"]:
-            lines = tuple(line(sheet, kind, spec) for kind in ("Struc", "Mixed") for spec in panel["lines"])
-            panels.append(Panel(panel["key"], panel["title"], "bias", "accuracy", 100, lines))
-        sheets.append(Sheet(sheet["key"], sheet["title"], tuple(panels)))
-    return Figure(
-        "figure-failure",
-        "Failures of existing objectives and architectures",
-        "appendix (fig:good_fail_*_appdx): 4 figures of 3 panels",
-        "lines",
-        tuple(sheets),
-    )
-
-
-def _sensitivity(name: str) -> Figure:
-    """CIGAv1 over alpha; CIGAv2 over beta at a fixed alpha."""
-    raw = _source()["sensitivity"]
-    method, label = ("ciga-v1", "CIGAv1") if name == "alpha" else ("ciga-v2", "CIGAv2")
-    panels = []
-    for spec in raw["panels"]:
-        fixed = {} if name == "alpha" else {"alpha": spec["alpha"]}
-        seeds = tuple(range(1, spec["seeds"] + 1))
-        points = tuple(
-            (x, Cell(spec["dataset"], method, seeds, spec.get("data", {}), {**fixed, name: x}))
-            for x in raw["grid"]
-        )
-        title = spec["title"] + "".join(f", {k} = {v}" for k, v in fixed.items())
-        panels.append(
-            Panel(spec["dataset"], title, name, spec["metric"], spec["scale"], (Line(label, points),))
-        )
-    weight = "contrastive loss" if name == "alpha" else "hinge loss"
-    sheet = Sheet(name, f"Sensitivity to {name}, the weight of the {weight}", tuple(panels))
-    return Figure(f"figure-{name}", sheet.title, f"fig:hp_sen_{name}", "lines", (sheet,))
-
-
-def _subgraphs() -> Figure:
-    raw = _source()["subgraphs"]
-    sheets = [
-        Sheet(s["key"], s["title"], cell=Cell(s["dataset"], raw["method"], (1,), s.get("data", {})))
-        for s in [*raw["motifs"], *raw["molecules"]]
-    ]
-    return Figure(
-        "figure-subgraphs",
-        "What CIGAv2 keeps of a graph",
-        "appendix (fig:spmotif_b6_appdx to fig:size_viz_inact_appdx)",
-        "subgraphs",
-        tuple(sheets),
-        raw["examples"],
-    )
-
-
-def _ranks() -> Figure:
-    return Figure(
-        "figure-ranks",
-        "Average ranks over the sixteen datasets, with their critical difference",
-        "ours, from the paper's three main tables",
-        "ranks",
     )
 
 
@@ -334,6 +278,14 @@ def _named(kind: str, things: Iterable[Any], wanted: Sequence[str], names: Any) 
     for name in wanted:
         if name not in known:
             raise unknown(kind, name, known)
-    # A key names one thing, and wins over the method or dataset of that name that several share.
+    # A key names one thing, and wins over the method or dataset of that name that several share. The latter
+    # means the paper's things, where it has any of that name.
     keys = {names(t)[0] for t in things}
-    return [t for t in things if any(w == names(t)[0] or (w not in keys and w in names(t)) for w in wanted)]
+    own = {name for t in things if not getattr(t, "extra", False) for name in names(t)}
+
+    def meant(thing: Any, name: str) -> bool:
+        if name in keys:
+            return bool(name == names(thing)[0])
+        return name in names(thing) and not (getattr(thing, "extra", False) and name in own)
+
+    return [t for t in things if any(meant(t, name) for name in wanted)]

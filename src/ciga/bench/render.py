@@ -57,10 +57,12 @@ def render(result: Result, form: str) -> str:
     title = f"{result.table.title}. Paper: {result.table.source}"
     sheets: list[tuple[str, Sheet, Sequence[str]]] = [(title, to_sheet(result), result.notes)]
     for rule in result.selections:
-        found = result.comparisons(rule)
-        if found:
-            name = "" if rule == DEFAULT else f", selected by {rule}"
-            sheets.append((f"Paired comparisons{name}", _tests(result, found), _TEST_NOTES))
+        name = "" if rule == DEFAULT else f", selected by {rule}"
+        for extra in (False, True):
+            found = result.comparisons(rule, extra)
+            if found:
+                where = " on columns that are not the paper's" if extra else ""
+                sheets.append((f"Paired comparisons{where}{name}", _tests(result, found), _TEST_NOTES))
     return show(sheets, form)
 
 

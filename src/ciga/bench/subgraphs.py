@@ -27,7 +27,7 @@ def draw_subgraphs(
         assert sheet.cell is not None
         if datasets and sheet.cell.dataset not in datasets and sheet.key not in datasets:
             continue
-        cell = variation.apply([sheet.cell])[0]
+        cell = variation.fit(sheet.cell)
         found = _model(cell, records, variation, select)
         if found is not None:
             draw = _molecules if sheet.cell.dataset.startswith("drugood") else _motifs

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from ciga.bench.grid import Records, Variation, configs
-from ciga.bench.paper import SECONDS, Column, Row, Table
+from ciga.bench.grid import PUBLISHED, Records, Variation, configs
+from ciga.bench.paper import SECONDS, Cell, Column, Row, Table
 from ciga.bench.stats import Comparison, compare, ranks, spread
 from ciga.errors import UsageError
 from ciga.metrics import LOWER_IS_BETTER
@@ -46,7 +46,8 @@ class Result:
     selections: list[str]
     variation: Variation
     entries: dict[tuple[str, str, str], Entry]  # (row, column, selection)
-    wanted: int  # runs the shown cells are made of
+    wanted: int = 0  # runs the shown cells are made of
+    missing: int = 0
     notes: list[str] = field(default_factory=list)
 
     def entry(self, row: Row, column: Column, selection: str) -> Entry | None:
@@ -66,48 +67,54 @@ class Result:
         pick = min if lower(column) else max
         return pick(means, key=means.__getitem__) if means else None
 
+    def own(self) -> list[Column]:
+        """The paper's columns; if none of them is shown, all that are."""
+        return [c for c in self.columns if not c.extra] or self.columns
+
     def average(self, row: Row, selection: str) -> float | None:
         """Over the paper's columns; None unless all of them are there."""
-        entries = [self.entry(row, c, selection) for c in self.columns if not c.extra]
+        entries = [self.entry(row, c, selection) for c in self.own()]
         means = [None if e is None else e.mean for e in entries]
         return fmean(m for m in means if m is not None) if means and None not in means else None
 
     def average_rank(self, row: Row, selection: str) -> float | None:
         """Mean over the paper's columns of the rank among the shown methods, as in the paper."""
-        own = [c for c in self.columns if not c.extra]
-        found = [ranks(self.means(c, selection), lower(c)).get(row.key) for c in own]
+        found = [ranks(self.means(c, selection), lower(c)).get(row.key) for c in self.own()]
         return fmean(r for r in found if r is not None) if found and None not in found else None
 
-    def scores(self, selection: str) -> dict[str, dict[str, dict[int, float]]]:
-        """Row -> column -> seed -> score, signed so that more is better."""
+    def scores(self, selection: str, extra: bool = False) -> dict[str, dict[str, dict[int, float]]]:
+        """Row -> column -> seed -> score, more is better; of the paper's columns, or of the `extra` ones."""
+        columns = {c.key: c for c in self.columns if c.extra == extra and c.metric != SECONDS}
         out: dict[str, dict[str, dict[int, float]]] = {}
         for (row, column, rule), entry in self.entries.items():
-            kept = next(c for c in self.columns if c.key == column)
-            if rule == selection and kept.metric != SECONDS and entry.values:
-                sign = -1 if lower(kept) else 1
+            if rule == selection and column in columns and entry.values:
+                sign = -1 if lower(columns[column]) else 1
                 out.setdefault(row, {})[column] = {s: sign * v for s, v in entry.values.items()}
         return out
 
-    def best_baseline(self, selection: str) -> str | None:
-        """The baseline with the highest mean over the columns that every baseline has."""
-        scores = self.scores(selection)
-        baselines = [r.key for r in self.rows if r.group == "baseline" and r.key in scores]
-        if not baselines:
-            return None
-        shared = set.intersection(*(set(scores[b]) for b in baselines))
+    def best_baseline(self, selection: str, preset: str = "", extra: bool = False) -> str | None:
+        """The baseline with the highest mean over the columns that every baseline of this preset has."""
+        scores = self.scores(selection, extra)
+        fits = [r.key for r in self.rows if r.group == "baseline" and r.preset == preset and r.key in scores]
+        shared = set.intersection(*(set(scores[b]) for b in fits)) if fits else set()
         if not shared:
             return None
-        return max(baselines, key=lambda b: fmean(fmean(scores[b][c].values()) for c in sorted(shared)))
+        return max(fits, key=lambda b: fmean(fmean(scores[b][c].values()) for c in sorted(shared)))
 
-    def comparisons(self, selection: str) -> list[Comparison]:
-        """Every method against ERM, and ours against the best baseline."""
-        scores = self.scores(selection)
+    def comparisons(self, selection: str, extra: bool = False) -> list[Comparison]:
+        """Every method against ERM, ours against the best baseline; of the same preset if it is recorded."""
+        scores = self.scores(selection, extra)
         shown = [r for r in self.rows if r.group != "oracle"]
-        found = compare(scores, "erm", [r.key for r in shown])
-        best = self.best_baseline(selection)
-        if best is not None and best != "erm":
-            found += compare(scores, best, [r.key for r in shown if r.group == "ours"])
-        return found
+        against: dict[str, list[str]] = {}
+        for preset in dict.fromkeys(r.preset for r in shown):
+            mine = [r for r in shown if r.preset == preset]
+            plain = [r.key for r in mine if r.method == "erm" and not r.settings and r.key in scores]
+            base = plain[0] if plain else "erm"
+            against.setdefault(base, []).extend(r.key for r in mine)
+            best = self.best_baseline(selection, preset, extra)
+            if best is not None and best != base:
+                against.setdefault(best, []).extend(r.key for r in mine if r.group == "ours")
+        return [found for base, keys in against.items() for found in compare(scores, base, keys)]
 
 
 def lower(column: Column) -> bool:
@@ -141,37 +148,48 @@ def fill(
     if metric is not None:
         scale = 1.0 if metric in ("mcc", SECONDS) else 100.0
         columns = [Column(**{**vars(c), "metric": metric, "scale": scale}) for c in columns]
-    result = Result(table, [], [], selections, variation, {}, 0)
-    found = 0
+    if not _named(datasets):
+        # What the user sets for all columns is not what some of ours may differ in from the paper's.
+        columns = [c for c in columns if not (c.extra and c.data.keys() & variation.data.keys())]
+    result = Result(table, [], [], selections, variation, {})
     pairs = [(r, c, cell) for c in columns for r in rows if (cell := table.cell(r, c)) is not None]
     varied = variation.apply([cell for *_, cell in pairs])
+    runs: dict[tuple[str, str], tuple[str, ...]] = {}  # (row, column) -> hashes
+    recorded: set[str] = set()
     live: set[tuple[str, str]] = set()
-    counts: dict[tuple[str, str], int] = {}
+    changes: Changes = {}
     for (row, column, _), cell in zip(pairs, varied, strict=True):
+        place = row.key, column.key
         plans = configs(cell, variation, seeds)
-        counts[row.key, column.key] = len(plans)
+        runs[place] = tuple(c.hash for c in plans)
         got = {c.seed: record for c in plans if (record := records.find(c)) is not None}
+        recorded |= {c.hash for c in plans if c.seed in got}
         failed = sum(records.failure(c) is not None for c in plans if c.seed not in got)
         if got or failed:
-            live.add((row.key, column.key))
+            live.add(place)
+            _compare_presets(changes, cell, variation)
         same = metric is None or metric == usual[column.key]
-        printed = table.printed.get((row.key, column.key)) if same else None
+        printed = table.printed.get(place) if same else None
         for rule in selections:
             values = {seed: v for seed, r in got.items() if (v := score(r, column, rule)) is not None}
             used = sorted({r["selection"] for r in got.values()}) if rule == DEFAULT else [rule]
             entry = Entry(values, ", ".join(used), printed, failed)
             result.entries[row.key, column.key, rule] = entry
-        found += len(got)
-    result.rows = [
-        r for r in rows if not r.extra or _named(methods) or r in added or any(k == r.key for k, _ in live)
-    ]
+    for row in rows:
+        mine = {place for place in live if place[0] == row.key}
+        # Two names for the same runs (a row that says what the preset says anyway) are shown once.
+        told = {(c, runs[r, c]) for r, c in live if r in {shown.key for shown in result.rows}}
+        new = any((c, runs[r, c]) not in told for r, c in mine)
+        if not row.extra or _named(methods) or row in added or new:
+            result.rows.append(row)
     result.columns = [
         c for c in columns if not c.extra or _named(datasets) or any(k == c.key for _, k in live)
     ]
     shown = {(r.key, c.key) for r in result.rows for c in result.columns}
     result.entries = {k: e for k, e in result.entries.items() if k[:2] in shown}
-    result.wanted = sum(n for key, n in counts.items() if key in shown)
-    result.notes = _notes(result, records, found, select)
+    wanted = {name for place in shown if place in runs for name in runs[place]}
+    result.wanted, result.missing = len(wanted), len(wanted - recorded)
+    result.notes = [*_notes(result, records, select), *_presets(changes, variation.preset)]
     return result
 
 
@@ -183,7 +201,7 @@ def _named(wanted: Sequence[str]) -> bool:
 def score(record: Mapping[str, Any], column: Column, rule: str) -> float | None:
     """The test score of one run in the table's units; None if this rule or metric does not apply."""
     if column.metric == SECONDS:
-        return float(record["seconds"]) / max(record["epochs"], 1) * column.scale
+        return float(record["seconds"]) / max(int(record["epochs"]), 1) * column.scale
     chosen = record["selected"].get(record["selection"] if rule == DEFAULT else rule)
     if chosen is None:
         return None
@@ -191,7 +209,38 @@ def score(record: Mapping[str, Any], column: Column, rule: str) -> float | None:
     return None if value is None else float(value) * column.scale
 
 
-def _notes(result: Result, records: Records, found: int, select: str) -> list[str]:
+Changes = dict[str, dict[str, set[str]]]  # preset -> setting -> values unlike the published ones
+
+
+def _compare_presets(changes: Changes, cell: Cell, variation: Variation) -> None:
+    """What the preset of a cell changes in the settings that the paper used."""
+    preset = cell.preset or variation.preset
+    said = changes.setdefault(preset, {})
+    if preset != PUBLISHED:
+        mine = configs(cell, variation)[0].settings
+        theirs = configs(replace(cell, preset=PUBLISHED), variation)[0].settings
+        for key, value in mine.items():
+            if theirs[key] != value:
+                said.setdefault(key, set()).add(str(value))
+
+
+def _presets(changes: Changes, main: str) -> list[str]:
+    """Which settings the shown runs were made with."""
+    notes = []
+    for preset, settings in changes.items() if changes else [(main, None)]:
+        which = "Settings" if preset == main else f"Settings of the rows '{preset}'"
+        if preset == PUBLISHED:
+            meaning = "what the paper used"
+        elif settings is None:
+            meaning = "nothing recorded yet"
+        else:
+            each = [k if len(v) > 1 else f"{k}={next(iter(v))}" for k, v in sorted(settings.items())]
+            meaning = "it changes " + ", ".join(each) if each else "here the same as published"
+        notes.append(f"{which}: preset '{preset}' ({meaning}).")
+    return notes
+
+
+def _notes(result: Result, records: Records, select: str) -> list[str]:
     """What a reader must know to read the numbers."""
     notes = []
     if select == DEFAULT:
@@ -213,8 +262,8 @@ def _notes(result: Result, records: Records, found: int, select: str) -> list[st
         notes.append(f"Not the paper's setting: {result.variation}.")
     failed = sum(e.failed for (_, _, s), e in result.entries.items() if s == result.selections[0])
     broken = f", {failed} of them failed" if failed else ""
-    if found < result.wanted:
-        notes.append(f"{result.wanted - found} of {result.wanted} runs are missing{broken}.")
+    if result.missing:
+        notes.append(f"{result.missing} of {result.wanted} runs are missing{broken}.")
     if records.stale:
         notes.append(f"{len(records.stale)} records were made under other defaults and are left out.")
     return notes

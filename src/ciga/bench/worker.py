@@ -39,9 +39,9 @@ def perform(spec: Mapping[str, Any], report: Report) -> dict[str, Any]:
     )
     runs = Runs(spec["runs_dir"])
     if spec.get("splits"):
-        from ciga.bench.cluster import sent_dataset
+        from ciga.bench.sent import Sent
 
-        planned.dataset = sent_dataset(spec["splits"])
+        planned.dataset = Sent(spec["splits"])
     elif spec.get("ask_for_data") and planned.dataset.missing_files():
         return {"status": "no-data", "error": f"{', '.join(planned.dataset.missing_files())} not here"}
 

@@ -102,6 +102,7 @@ def compare(
         if len(set(values)) > 1 or key in ("dataset", "method"):
             rows[key] = values
     view = Table("", *[r["hash"] for r in records])
+    view.columns[0].no_wrap = True  # in a narrow terminal the values give way, not the names
     for key, values in rows.items():
         view.add_row(key, *values)
     Console().print(view)

@@ -1,0 +1,88 @@
+"""The paper's figures, read from `paper.toml`, and one of ours over all its tables."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ciga.bench.paper import Cell, Figure, Line, Panel, Sheet, source
+
+
+@cache
+def figures() -> tuple[Figure, ...]:
+    """All of them."""
+    return (_failure(), _sensitivity("alpha"), _sensitivity("beta"), _subgraphs(), _ranks())
+
+
+def _failure() -> Figure:
+    raw = source()["failure"]
+    seeds = tuple(range(1, raw["seeds"] + 1))
+
+    def line(sheet: dict[str, Any], kind: str, spec: dict[str, Any]) -> Line:
+        dataset = "failure-struc" if kind == "Struc" else sheet["mixed"]
+        points = []
+        for bias in raw["biases"]:
+            data = {"bias": bias, "size_shift": sheet["size_shift"], **raw["data"]}
+            points.append((bias, Cell(dataset, spec["method"], seeds, data, spec.get("settings", {}))))
+        return Line(f"{kind}-{spec['label']}", tuple(points))
+
+    sheets = []
+    for sheet in raw["figures"]:
+        panels = []
+        for panel in raw["panels"]:
+            lines = tuple(line(sheet, kind, spec) for kind in ("Struc", "Mixed") for spec in panel["lines"])
+            panels.append(Panel(panel["key"], panel["title"], "bias", "accuracy", 100, lines))
+        sheets.append(Sheet(sheet["key"], sheet["title"], tuple(panels)))
+    return Figure(
+        "figure-failure",
+        "Failures of existing objectives and architectures",
+        "appendix (fig:good_fail_*_appdx): 4 figures of 3 panels",
+        "lines",
+        tuple(sheets),
+    )
+
+
+def _sensitivity(name: str) -> Figure:
+    """CIGAv1 over alpha; CIGAv2 over beta at a fixed alpha."""
+    raw = source()["sensitivity"]
+    method, label = ("ciga-v1", "CIGAv1") if name == "alpha" else ("ciga-v2", "CIGAv2")
+    panels = []
+    for spec in raw["panels"]:
+        fixed = {} if name == "alpha" else {"alpha": spec["alpha"]}
+        seeds = tuple(range(1, spec["seeds"] + 1))
+        points = tuple(
+            (x, Cell(spec["dataset"], method, seeds, spec.get("data", {}), {**fixed, name: x}))
+            for x in raw["grid"]
+        )
+        title = spec["title"] + "".join(f", {k} = {v}" for k, v in fixed.items())
+        panels.append(
+            Panel(spec["dataset"], title, name, spec["metric"], spec["scale"], (Line(label, points),))
+        )
+    weight = "contrastive loss" if name == "alpha" else "hinge loss"
+    sheet = Sheet(name, f"Sensitivity to {name}, the weight of the {weight}", tuple(panels))
+    return Figure(f"figure-{name}", sheet.title, f"fig:hp_sen_{name}", "lines", (sheet,))
+
+
+def _subgraphs() -> Figure:
+    raw = source()["subgraphs"]
+    sheets = [
+        Sheet(s["key"], s["title"], cell=Cell(s["dataset"], raw["method"], (1,), s.get("data", {})))
+        for s in [*raw["motifs"], *raw["molecules"]]
+    ]
+    return Figure(
+        "figure-subgraphs",
+        "What CIGAv2 keeps of a graph",
+        "appendix (fig:spmotif_b6_appdx to fig:size_viz_inact_appdx)",
+        "subgraphs",
+        tuple(sheets),
+        raw["examples"],
+    )
+
+
+def _ranks() -> Figure:
+    return Figure(
+        "figure-ranks",
+        "Average ranks over the sixteen datasets, with their critical difference",
+        "ours, from the paper's three main tables",
+        "ranks",
+    )
