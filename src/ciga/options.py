@@ -7,6 +7,7 @@ one place that turns `key=value` strings or JSON into them, and rejects what doe
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -36,9 +37,15 @@ def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
     return {f.name: f for f in dataclasses.fields(cls) if f.init}
 
 
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    """The annotations of a class, evaluated once: a table plans hundreds of runs."""
+    return typing.get_type_hints(cls)
+
+
 def _type_of(cls: type, name: str) -> tuple[type, bool]:
     """The plain type of a field, and whether None is allowed."""
-    hint = typing.get_type_hints(cls)[name]
+    hint = _hints(cls)[name]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         plain = [a for a in typing.get_args(hint) if a is not type(None)]
         return plain[0], len(plain) < len(typing.get_args(hint))
