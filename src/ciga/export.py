@@ -67,9 +67,12 @@ class Exportable(nn.Module):
         probability = torch.stack([logits.softmax(1) for logits, _ in found]).mean(0)
         if not self.extracts:
             return (probability,)
-        score = torch.stack([s.sigmoid() for _, s in found if s is not None]).mean(0)
+        scores = [s for _, s in found if s is not None]
+        score = torch.stack([s.sigmoid() for s in scores]).mean(0)
+        # One network ranks by its own logits, as in training: a sigmoid makes large ones equal.
+        ranked = scores[0] if len(scores) == 1 else score.logit(eps=1e-7)
         first: Any = self.members[0]
-        kept = _keep(first.extractor, score.logit(eps=1e-7), edge_index, batch, x.size(0), graphs)
+        kept = _keep(first.extractor, ranked, edge_index, batch, x.size(0), graphs)
         return probability, score, kept
 
 
@@ -171,10 +174,15 @@ def _keep(
     )
     # One direction of each edge stands for both; the others are ranked behind everything.
     stand_in = torch.where(first > 0, graph, torch.full_like(graph, graphs))
-    by_score = torch.zeros_like(pair).scatter(0, torch.sort(score, descending=True)[1], edges)
-    order = torch.sort(stand_in * pair.size(0) + by_score)[1]
+    # Equal scores share a level and rank in the order of the undirected edges, as they do in the extractor:
+    # no runtime's way with ties has a say.
+    value, at = torch.sort(score, descending=True)
+    lower = torch.cat([torch.zeros_like(at[:1]), (value[1:] != value[:-1]).to(at.dtype)])
+    level = torch.zeros_like(pair).scatter(0, at, torch.cumsum(lower, 0))
+    total = pair.size(0)
+    in_graph = torch.sort((stand_in * total + level) * total + pair)[1]
     start = torch.cat([torch.zeros_like(pairs[:1]), torch.cumsum(pairs, 0)])
-    place = torch.zeros_like(pair).scatter(0, order, edges)
+    place = torch.zeros_like(pair).scatter(0, in_graph, edges)
     rank = place - start[stand_in]
     if extractor.budget == "count":
         quota = torch.full_like(pairs, int(extractor.size))
