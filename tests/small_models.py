@@ -65,11 +65,12 @@ def toy_model(method: str = "ciga-v2", seeds: int = 2, rival: bool = False, **se
 
 
 def write_molecules(path: Path, bad: bool = True) -> Path:
-    """A table of 48 molecules, active where there is O or N, and two bad rows."""
+    """A table of 48 molecules, active where O or N hangs on the ring, and two bad rows."""
     cores = ["c1ccccc1", "c1ccncc1", "C1CCCCC1", "c1ccsc1", "C1CCOC1", "c1ccc2ccccc2c1"]
     tails = ["", "C", "OC", "NC", "FC", "ClC", "CCC", "OCC"]
-    smiles = [f"{tail}{core}" for core, tail in itertools.product(cores, tails)]
-    lines = [f'm{i},{s},{int("O" in s or "N" in s)},"a, b"' for i, s in enumerate(smiles)]
+    # Every ring has both classes, so that both are in every part of a split by scaffold.
+    pairs = [(f"{tail}{core}", int(tail[:1] in ("O", "N"))) for core, tail in itertools.product(cores, tails)]
+    lines = [f'm{i},{smiles},{active},"a, b"' for i, (smiles, active) in enumerate(pairs)]
     if bad:
         lines[5:5] = ["bad1,C(C,1,x", "bad2,CCO"]
     path.write_text("\n".join(["id,smiles,active,note", *lines]) + "\n")

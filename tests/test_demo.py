@@ -46,6 +46,10 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         assert word in printed
     assert str(out / "records.json") in printed
     assert str(out / "subgraphs.png") in printed
+    assert printed.rstrip().endswith(f"report: {out / 'report.html'}")
+    page = (out / "report.html").read_text()
+    assert 'id="gallery"' in page
+    assert "erm: accuracy on ood_test" in page
     records = json.loads((out / "records.json").read_text())
     assert [(r["method"], r["seed"]) for r in records] == [
         ("erm", 1), ("ciga-v2", 1), ("erm", 2), ("ciga-v2", 2),

@@ -165,6 +165,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a story of another kind": (lambda f: (f / "story.json").write_text("[]"), "damaged"),
     "a gauge of other shapes": (shifted(lambda t: t.update(threshold=torch.ones(7))), "does not fit"),
     "a gauge without a mean": (shifted(lambda t: t.pop("features.mean")), "does not fit"),
+    "a gauge of other numbers": (shifted(lambda t: t.update(seen=torch.ones(3))), "does not fit"),
     "a deep description": (lambda f: (f / "model.json").write_text("[" * 10**5), "damaged"),
 }  # fmt: skip
 

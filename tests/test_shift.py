@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from ciga import shift
 from ciga.data.splits import Splits, Task
 from ciga.data.store import Batch, GraphStore
 from ciga.shift import MEASURES, SHRINKAGE, Gauge
-from tests.helpers import random_graph
+from tests.helpers import permuted, random_graph
 from tests.small_models import toy_model, toy_splits
 
 
@@ -76,6 +77,18 @@ def test_a_column_that_was_constant_speaks_up() -> None:
     data = Splits({"train": flat(graphs(100, 1), 0.0), "id_val": flat(graphs(100, 2), 0.0)}, Task(2))
     gauge = Gauge.calibrate(embed, data)
     assert flagged(gauge, flat(graphs(20, 3), 1.0))[0] == 1.0
+
+
+def test_training_graphs_are_known_again_in_any_node_order(gauge: Gauge, splits: Splits) -> None:
+    turned = [permuted(graph, i)[0] for i, graph in enumerate(splits.train.to_pyg()[:20])]
+    found = gauge.seen(GraphStore.concat([GraphStore.from_pyg(turned), graphs(15, 9)]))
+    assert found is not None
+    assert found.tolist() == [True] * 20 + [False] * 15
+
+
+def test_large_training_sets_are_not_remembered(splits: Splits, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shift, "REMEMBERED", 299)
+    assert Gauge.calibrate(embed, splits).seen(splits.train) is None
 
 
 def test_the_neighbours_in_a_batch_do_not_matter(gauge: Gauge) -> None:

@@ -61,6 +61,7 @@ def test_advice_is_honest() -> None:
     assert "ERM is better" in said(-0.05, -0.01)
     assert "one seed" in said(0.01, 0.05, seeds=1)
     assert "not defined" in said(math.nan, math.nan)
+    assert "not defined" in said(math.nan, math.nan, seeds=1)
     assert "not compared" in advice("erm", None, 3, "ood_test", "roc_auc")
 
 

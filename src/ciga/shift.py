@@ -10,6 +10,9 @@
 Each is divided by its threshold, the (1 - level/3) quantile on the calibration graphs: above 1 it raises the
 flag. With three measures at level/3 each, at most about `level` of graphs like the calibration graphs are
 flagged.
+
+The gauge also knows the training graphs again (`seen`), so that a score on them is not taken for one on new
+graphs.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ciga.data.duplicates import wl_hashes
 from ciga.data.splits import Splits
 from ciga.data.store import Batch, GraphStore
 from ciga.errors import CigaError
@@ -33,6 +38,8 @@ SAMPLE = 10_000
 LEAST_SPREAD = 0.05
 #: Share of the identity in the covariance of the embeddings.
 SHRINKAGE = 0.1
+#: Training sets up to this size are known again (8 bytes a graph): a model folder stays small.
+REMEMBERED = 100_000
 
 Embed = Callable[[Batch], Sequence[Tensor]]
 
@@ -90,6 +97,8 @@ class Gauge:
                 f"embedding.{k}.{i}": v for k, v in _gaussian(h, train.y, splits.task.classes).items()
             }
         tensors["threshold"] = torch.ones(len(MEASURES))
+        if splits.train.num_graphs <= REMEMBERED:
+            tensors["seen"] = torch.from_numpy(np.unique(wl_hashes(splits.train)).view(np.int64))
         part = next(name for name in ("id_val", "ood_val", "train") if name in splits)
         gauge = cls(tensors, level, part, splits[part].num_graphs)
         raw = torch.cat([gauge.measure(b, embed(b)).ratio for b in _some(splits[part]).batches(256, chunk=4)])
@@ -99,7 +108,7 @@ class Gauge:
 
     def measure(self, batch: Batch, embedded: Sequence[Tensor]) -> Shift:
         """The three measures of each graph, over their thresholds."""
-        t = {k: v.to(batch.x.device) for k, v in self.tensors.items()}
+        t = {k: v.to(batch.x.device) for k, v in self.tensors.items() if k != "seen"}
         sizes, means = _sizes(batch), _means(batch)
         size = ((sizes - t["size.mean"]) / t["size.std"]).abs().max(1).values
         features = ((means - t["features.mean"]) / t["features.std"]).square()
@@ -111,6 +120,13 @@ class Gauge:
             distances.append(squared.clamp(min=0).sqrt().min(1).values)
         embedding = torch.stack(distances).mean(0) if distances else size.new_zeros(batch.num_graphs)
         return Shift(torch.stack([size, features, embedding], 1) / t["threshold"])
+
+    def seen(self, store: GraphStore) -> Tensor | None:
+        """True for graphs that are in the training data, in whatever node order [G]; None: not remembered."""
+        known = self.tensors.get("seen")
+        if known is None:
+            return None
+        return torch.from_numpy(np.isin(wl_hashes(store), known.numpy().view(np.uint64)))
 
     def about(self) -> dict[str, Any]:
         """What is not a tensor."""
@@ -134,11 +150,15 @@ class Gauge:
             "threshold": (len(MEASURES),),
         }
         wanted |= {"features.mean": (features,), "features.std": (features,)}
+        if "seen" in tensors:
+            wanted["seen"] = (tensors["seen"].numel(),)
         for i in range(members):
             mean = tensors.get(f"embedding.mean.{i}", torch.zeros(0))
             width = mean.size(-1)
             wanted |= {f"embedding.mean.{i}": (classes, width), f"embedding.precision.{i}": (width, width)}
-        if {k: tuple(v.shape) for k, v in tensors.items()} != wanted:
+        if {k: tuple(v.shape) for k, v in tensors.items()} != wanted or any(
+            v.dtype != (torch.int64 if k == "seen" else torch.float32) for k, v in tensors.items()
+        ):
             raise CigaError("The shift gauge does not fit the model.")
         return gauge
 

@@ -107,6 +107,8 @@ def advice(method: str, comparison: dict[str, float] | None, seeds: int, where: 
         return (
             f"{method} was not compared with ERM here: its scores do not say whether another method would do."
         )
+    if math.isnan(comparison["low"]):
+        return f"{metric} is not defined on {where}, so nothing can be said about {method} against ERM."
     gap = f"{comparison['difference']:+.3f} {metric}"
     bounds = f"95 % interval {comparison['low']:+.3f} to {comparison['high']:+.3f}"
     if seeds < 2:
@@ -114,8 +116,6 @@ def advice(method: str, comparison: dict[str, float] | None, seeds: int, where: 
             f"{method} differs from ERM by {gap} on {where} ({bounds}), but one seed does not show how much "
             "of that is luck: fit with --seeds 3 or more before choosing."
         )
-    if math.isnan(comparison["low"]):
-        return f"{metric} is not defined on {where}, so nothing can be said about {method} against ERM."
     if comparison["low"] > 0:
         return f"{method} beats ERM on {where} beyond noise ({gap}, {bounds}): use it."
     if comparison["high"] < 0:

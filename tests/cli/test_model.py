@@ -53,6 +53,7 @@ def test_from_a_table_to_a_report_in_three_commands(
     assert model.gauge is not None
     assert model.gauge.calibrated_on == "id_val"
     assert set(model.story["scores"]) == {"ciga-v2", "erm"}
+    assert model.story["comparison"]["low"] <= model.story["comparison"]["high"]
 
     code, out, err = run("predict", "model", "mols.csv", "--out", "predictions.csv")
     assert code == 0, err
@@ -68,6 +69,10 @@ def test_from_a_table_to_a_report_in_three_commands(
     page = (here / "report.html").read_text()
     assert page.count('class="card"') == 48
     assert "Rows that could not be read" in page
+    seen = page.count('data-seen="1"')
+    assert f"The model was trained on {seen} of the 48 graphs" in page
+    assert 20 <= seen <= 30
+    assert f"roc_auc on {48 - seen} of these graphs" in page
     assert 'class="molecule"' in page
     assert "ciga explain model mols.csv" in page
 

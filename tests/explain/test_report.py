@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ciga.data import GraphStore
 from ciga.errors import CigaError
 from ciga.explain.examine import Examined, examine
 from ciga.explain.report import report_bench, report_model
@@ -47,9 +48,16 @@ def read(path: Path) -> tuple[str, Reader]:
     return text, reader
 
 
+#: Enough training to tell classes apart: then there are pieces kept for one more than for the others.
+KNOWING: dict[str, Any] = {
+    "epochs": 10, "lr": 0.01, "classifier_input": "raw", "contrast_input": "rep",
+    "budget": "count", "size": 6, "rival": True,
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def examined() -> Examined:
-    return examine(toy_model(rival=True), toy_splits()["ood_test"])
+    return examine(toy_model(**KNOWING), toy_splits()["ood_test"])
 
 
 def test_what_is_examined(examined: Examined) -> None:
@@ -75,7 +83,7 @@ def test_a_small_gallery_shows_some_of_everything() -> None:
 
 def test_the_page_is_complete_and_fetches_nothing(examined: Examined, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    report_model(toy_model(rival=True), examined, path, title="A model", subject="ood_test")
+    report_model(toy_model(**KNOWING), examined, path, title="A model", subject="ood_test")
     text, page = read(path)
     for section in ("summary", "data", "scores", "calibration", "curves", "subgraph", "gallery", "reproduce"):
         assert section in page.ids
@@ -90,11 +98,29 @@ def test_the_page_is_complete_and_fetches_nothing(examined: Examined, tmp_path: 
         "loss: contrast",
         "accuracy: ood_val",
         "ERM",
+        "Fisher",
         "edge AUROC",
         "necessity",
     ):
         assert term in text
-    assert toy_model(rival=True).fingerprint in text
+    assert toy_model(**KNOWING).fingerprint in text
+    assert "was trained on" not in text
+
+
+def test_training_graphs_do_not_count_as_new(tmp_path: Path) -> None:
+    splits, model = toy_splits(), toy_model()
+    both = GraphStore.concat([splits.train.subset(range(10)), splits["ood_test"].subset(range(8))])
+    found = examine(model, both)
+    assert (found.seen, found.scored) == (10, 8)
+    assert [card["seen"] for card in found.cards] == [True] * 10 + [False] * 8
+    assert sum(map(sum, found.pictures["confusion"])) == 8
+    report_model(model, found, tmp_path / "r.html", title="both")
+    text, page = read(tmp_path / "r.html")
+    assert "trained on 10 of the 18 graphs: scores, confusion and reliability here are of the other 8" in text
+    assert "accuracy on 8 of these graphs" in text
+    assert "f-seen" in page.ids
+    alone = examine(model, splits.train.subset(range(5)))
+    assert "say nothing about new graphs" in alone.notes[0]
 
 
 def test_labels_stay_text(tmp_path: Path) -> None:
@@ -123,9 +149,11 @@ def test_a_method_without_subgraphs_and_a_model_without_a_story(tmp_path: Path) 
     try:
         model.story = {}
         report_model(model, None, tmp_path / "bare.html", title="bare")
-        model.story = {"scores": 3}
-        with pytest.raises(CigaError, match="fit the model again"):
-            report_model(model, None, tmp_path / "odd.html", title="odd")
+        for odd in ({"scores": 3}, {**story, "data": {**story["data"], "warnings": 7}}):
+            model.story = odd
+            with pytest.raises(CigaError, match="fit the model again"):
+                report_model(model, None, tmp_path / "odd.html", title="odd")
+            assert not (tmp_path / "odd.html").exists()
     finally:
         model.story = story
 

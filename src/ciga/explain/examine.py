@@ -37,6 +37,8 @@ class Examined:
     scores: dict[str, float] = field(default_factory=dict)
     pictures: dict[str, Any] = field(default_factory=dict)
     flagged: float | None = None
+    seen: int = 0  # graphs that are in the training data
+    scored: int = 0  # labelled graphs behind `scores` and `pictures`
     stability: float | None = None
     errors: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -75,15 +77,19 @@ def examine(
             if len(explanations) - batch.num_graphs < MEASURED:
                 faithful.append(fidelity(model, batch, seen.kept, generator))
     probability = torch.stack([e.probability for e in explanations])
+    seen_before = None if model.gauge is None else model.gauge.seen(store)
+    if seen_before is None:
+        seen_before = torch.zeros(store.num_graphs, dtype=torch.bool)
     per_graph = {
         "probability": probability,
+        "seen": seen_before,
         "spread": torch.cat(spreads),
         "shift": torch.cat(ratios).max(1).values if ratios else torch.full((store.num_graphs,), math.nan),
     }
     out = Examined(store.num_graphs, [])
     smiles = store.columns.get("smiles")
     smiles = [str(s) for s in smiles] if isinstance(smiles, list) else None
-    _score(out, store, probability)
+    _score(out, store, probability, seen_before)
     if edges:
         score, truth, owner = (torch.cat(column) for column in zip(*edges, strict=True))
         out.quality = metrics.explanation(score, truth, owner, store.num_graphs)
@@ -115,13 +121,26 @@ def examine(
     return out
 
 
-def _score(out: Examined, store: GraphStore, probability: Tensor) -> None:
-    """Scores of the labelled graphs."""
+def _score(out: Examined, store: GraphStore, probability: Tensor, seen: Tensor) -> None:
+    """Scores of the labelled graphs; of those that are not in the training data, where there are any."""
     known = store.y >= 0
-    if bool(known.any()):
-        logits = probability[known].double().clamp(min=1e-12).log()
-        out.scores = metrics.classification(logits, store.y[known])
-        out.pictures = plots(probability[known], store.y[known])
+    fresh = known & ~seen
+    out.seen = int(seen.sum())
+    chosen = fresh if bool(fresh.any()) else known
+    out.scored = int(chosen.sum())
+    if out.scored:
+        logits = probability[chosen].double().clamp(min=1e-12).log()
+        out.scores = metrics.classification(logits, store.y[chosen])
+        out.pictures = plots(probability[chosen], store.y[chosen])
+    if out.seen and out.scored:
+        about = (
+            f"scores, confusion and reliability here are of the other {out.scored:,}"
+            if chosen is fresh
+            else "its scores here say nothing about new graphs"
+        )
+        out.notes.append(
+            f"The model was trained on {out.seen:,} of the {store.num_graphs:,} graphs: {about}."
+        )
 
 
 def _agreement(kept: Tensor, graph: Tensor, graphs: int) -> Tensor:
@@ -182,6 +201,7 @@ def _card(
         "correct": correct,
         "shift": None if math.isnan(shift) else shift,
         "flagged": shift > 1,
+        "seen": bool(rows["seen"][i]),
         "reasons": reasons,
         "quality": explanation.quality() if model.rule.extracts else {},
         "edges": len(kept),

@@ -62,9 +62,9 @@ def report_model(
             "fragments": _fragments(model, examined),
             "settings": sorted(model.settings.items()),
         }
+        _write(path, "report.html", context)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise CigaError(f"The model's story.json cannot be read ({error!r}): fit the model again.") from error
-    _write(path, "report.html", context)
 
 
 def report_bench(records: Iterable[Mapping[str, Any]], path: str | Path, title: str = "Benchmark") -> None:
@@ -98,7 +98,9 @@ def _figures(model: Model, examined: Examined | None) -> list[dict[str, str]]:
             )
     if examined is not None:
         if examined.scores:
-            out.append({"name": f"{metric} on these graphs", "value": number(examined.scores[metric])})
+            some = "" if examined.scored == examined.graphs else f"{examined.scored:,} of "
+            name = f"{metric} on {some}these graphs"
+            out.append({"name": name, "value": number(examined.scores[metric])})
         if examined.flagged is not None:
             out.append({"name": "flagged as unlike training", "value": percent(examined.flagged)})
         if examined.fidelity:
@@ -163,7 +165,7 @@ def _scores(story: Mapping[str, Any]) -> dict[str, Any]:
                         "metric": spread(found[metric]),
                         "ece": spread(found["ece"]),
                         "auroc": spread(found["edge_auroc"]) if "edge_auroc" in found else "",
-                        "epoch": ", ".join(str(e) for e in splits["epoch"]),
+                        "epoch": ", ".join(str(e + 1) for e in splits["epoch"]),
                     }
                 )
                 if chosen:

@@ -153,6 +153,11 @@ def reliability(bins: Sequence[dict[str, float]], label: str) -> str:
             f'<text class="tick" x="{edge - 5}" y="{side - at(tick) + 3.5}" text-anchor="end">{tick:g}</text>'
         )
     parts.append(f'<text class="tick" x="{at(0.5)}" y="{side - 4}" text-anchor="middle">confidence</text>')
+    middle = side - at(0.5)
+    parts.append(
+        f'<text class="tick" x="11" y="{middle}" text-anchor="middle" transform="rotate(-90 11 {middle})">'
+        "accuracy</text>"
+    )
     points = [(at(b["confidence"]), side - at(b["accuracy"])) for b in bins]
     parts.append(f'<polyline class="line c0" points="{_points(points)}"/>')
     for b, (x, y) in zip(bins, points, strict=True):

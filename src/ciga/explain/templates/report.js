@@ -12,11 +12,14 @@
     root.dataset.theme = dark() ? "light" : "dark";
     theme.setAttribute("aria-pressed", String(dark()));
   });
+  // What can be scrolled can be scrolled by keys.
+  $$(".scroll").filter((box) => box.scrollWidth > box.clientWidth).forEach((box) => { box.tabIndex = 0; });
   addEventListener("beforeprint", () => $$("details").forEach((d) => { d.open = true; }));
 
-  // ---- tables sort by a click on a heading
+  // ---- tables sort by a click on a heading; cells that say nothing come last either way
   const value = (cell) => {
     const text = cell.dataset.v ?? cell.textContent.trim();
+    if (text === "" || text === "–") return null;
     const number = parseFloat(text);
     return Number.isNaN(number) ? text : number;
   };
@@ -32,6 +35,7 @@
         heading.setAttribute("aria-sort", down ? "descending" : "ascending");
         const rows = [...table.tBodies[0].rows].map((row) => [value(row.cells[column]), row]);
         rows.sort(([a], [b]) => {
+          if (a === null || b === null) return (a === null) - (b === null);
           const order = typeof a === typeof b ? (a > b) - (a < b) : typeof a === "number" ? -1 : 1;
           return down ? -order : order;
         });
@@ -57,7 +61,7 @@
     const text = field("text").value.trim().toLowerCase();
     const least = field("confidence").valueAsNumber / 100;
     $("#o-confidence").textContent = `${field("confidence").value} %`;
-    const equal = { label: field("label").value, predicted: field("predicted").value, correct: field("correct").value, flag: field("flag").value };
+    const equal = { label: field("label").value, predicted: field("predicted").value, correct: field("correct").value, flag: field("flag").value, seen: field("seen")?.value ?? "" };
     let shown = 0;
     for (const card of cards) {
       const d = card.dataset;
