@@ -1,12 +1,13 @@
-"""A linear support vector machine over explicit kernel features, its C chosen on validation data."""
+"""A support vector machine over explicit kernel features, its C chosen on validation data."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ciga import metrics
 from ciga.data.catalog import Progress
@@ -15,8 +16,10 @@ from ciga.methods.method import Context, Method
 from ciga.nn.fitted import NEVER, FittedNetwork
 from ciga.selection import default_selector
 
-GRID = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+GRID = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 BATCH = 512
+#: Up to so many graphs the kernel matrix is made once; beyond, libsvm asks for its rows.
+GRAM = 10_000
 
 
 class KernelMethod(Method):
@@ -45,20 +48,23 @@ class KernelMethod(Method):
                 "bias", torch.full((network.classes,), NEVER).index_fill_(0, splits.train.y[:1], 0.0)
             )
             return
+        gram = (x @ x.T).toarray() if x.shape[0] <= GRAM else None
         split = default_selector(tuple(splits)).split
         grid = (self.C,) if self.C is not None else GRID if split else (1.0,)
-        best, chosen = float("-inf"), None
+        best = float("-inf")
+        chosen: Machine | None = None
         sign = -1 if splits.task.metric in metrics.LOWER_IS_BETTER else 1
         for i, c in enumerate(grid):
             progress(i, len(grid), f"support vector machine, C = {c:g}")
-            machine = _machine(c, context.seed, x, y)
+            machine = solve(c, x, y, gram)
             value = 0.0
             if split and len(grid) > 1:
-                network.solve(machine)
+                network.take(machine.classes, machine.coefficients, machine.intercepts)
                 value = sign * self._score(network, splits[split], splits.task.metric)
             if chosen is None or value > best:  # NaN is never better
                 best, chosen = value, machine
-        network.solve(chosen)
+        assert chosen is not None
+        network.take(chosen.classes, chosen.coefficients, chosen.intercepts)
 
     @torch.no_grad()
     def _score(self, network: FittedNetwork, store: GraphStore, metric: str) -> float:
@@ -82,13 +88,39 @@ def matrix(network: FittedNetwork, store: GraphStore) -> Any:
     return coo_matrix((entry.numpy(), (row.numpy(), column.numpy())), shape=shape).tocsr()
 
 
-def _machine(c: float, seed: int, x: Any, y: Any) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import LinearSVC
+@dataclass
+class Machine:
+    """A solved machine: one row a class, against the rest; of two classes only the second's."""
 
-    # Many columns are solved in the dual, few in the primal, where liblinear needs no luck to converge.
-    machine = LinearSVC(C=c, dual=x.shape[1] > x.shape[0], random_state=seed, max_iter=5000)
-    with warnings.catch_warnings():
-        # A large C may stop early; validation judges what it reached.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return machine.fit(x, y)
+    classes: Tensor  # [k] those of the training data
+    coefficients: Tensor  # [k or 1, D]
+    intercepts: Tensor  # [k or 1]
+
+
+def solve(c: float, x: Any, y: Any, gram: Any = None) -> Machine:
+    """min |w|^2 / 2 + C sum max(0, 1 - y (w.x + b)), class by class; b is not penalised.
+
+    `gram` is x x^T, where there is room for it. Liblinear would penalise b, which decides much where
+    counts grow with the graph.
+    """
+    import numpy as np
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import SVC
+
+    classes = np.unique(y)
+    rows, intercepts = [], []
+    for one in classes[1:] if len(classes) == 2 else classes:
+        kernel = "linear" if gram is None else "precomputed"
+        machine = SVC(C=c, kernel=kernel, max_iter=100_000, cache_size=500)
+        with warnings.catch_warnings():
+            # A large C may stop early; validation judges what it reached.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine.fit(x if gram is None else gram, y == one)
+        dual = machine.dual_coef_.toarray() if gram is None else machine.dual_coef_
+        rows.append((dual @ x[machine.support_]).ravel())
+        intercepts.append(machine.intercept_[0])
+    return Machine(
+        torch.as_tensor(classes).long(),
+        torch.from_numpy(np.stack(rows)).float(),
+        torch.tensor(intercepts, dtype=torch.float),
+    )

@@ -180,20 +180,28 @@ def test_learns_and_is_saved_and_judges_each_graph_alone(name: str, classes: int
     torch.testing.assert_close(whole, alone)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", ["wl", "graphlet"])
-def test_scores_are_those_of_the_machine(name: str) -> None:
-    from sklearn.svm import LinearSVC
+def test_scores_are_those_of_a_support_vector_machine(name: str, classes: int) -> None:
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.svm import SVC
 
-    splits = toy_splits()
-    network = fit(make(name, {"C": 2.0}), splits, seed=3).network()
+    splits = toy_splits(classes)
+    network = fit(make(name, {"C": 0.01}), splits).network()
     x = matrix(network, splits.train)
-    machine = LinearSVC(C=2.0, dual=x.shape[1] > x.shape[0], random_state=3, max_iter=5000).fit(
-        x, splits.train.y.numpy()
-    )
-    mine = network(splits.train.batch(slice(None)))
-    torch.testing.assert_close(
-        mine.double(), torch.from_numpy(machine.decision_function(x)), rtol=1e-4, atol=1e-4
-    )
+    machine = OneVsRestClassifier(SVC(C=0.01, kernel="linear")).fit(x.toarray(), splits.train.y.numpy())
+    mine = network(splits.train.batch(slice(None))).double()
+    mine = mine if classes > 2 else mine[:, 1] - mine[:, 0]
+    expected = torch.from_numpy(machine.decision_function(x.toarray()))
+    torch.testing.assert_close(mine, expected, rtol=1e-2, atol=1e-2)
+
+
+def test_the_kernel_matrix_is_only_a_short_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = toy_splits()
+    one = fit(make("graphlet", {"C": 1.0}), splits).network()
+    monkeypatch.setattr("ciga.svm.GRAM", 5)
+    two = fit(make("graphlet", {"C": 1.0}), splits).network()
+    torch.testing.assert_close(one.weight, two.weight, rtol=1e-2, atol=1e-3)
 
 
 def test_c_is_chosen_on_validation_and_never_on_test() -> None:
@@ -241,4 +249,4 @@ def test_wl_on_nci1() -> None:
 
     metrics = fit(make("wl"), load("nci1")).selected["id-val"]
     assert metrics["id_val"]["accuracy"] > 0.8
-    assert metrics["ood_test"]["mcc"] > 0.1
+    assert 0.3 < metrics["ood_test"]["mcc"] < 0.45  # the paper has 0.39

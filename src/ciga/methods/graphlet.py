@@ -50,9 +50,8 @@ class GraphletNetwork(FittedNetwork):
 class Graphlet(KernelMethod):
     """k(G, H) = <phi(G), phi(H)>, phi = exact frequencies of the induced subgraphs of 3 and of 4 nodes.
 
-    Shervashidze et al. (2009), with phi standardised over the training graphs, solved as min |w|^2 / 2 +
-    C sum max(0, 1 - y w.phi)^2. By default connected shapes only: in large sparse graphs nearly all others
-    have no edge at all. Sees no features.
+    Shervashidze et al. (2009), with phi standardised over the training graphs. By default connected shapes
+    only: in large sparse graphs nearly all others have no edge at all. Sees no features.
     """
 
     summary = "graphlet kernel (exact 3- and 4-node counts) with an SVM"

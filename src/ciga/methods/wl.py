@@ -19,14 +19,14 @@ LABELS = ("auto", "features", "constant")
 
 
 class WLNetwork(FittedNetwork):
-    """phi(G) / |phi(G)| over the labels of the training graphs, then a linear machine."""
+    """phi(G), or phi(G) / |phi(G)|, over the labels of the training graphs, then a linear machine."""
 
     labels: Tensor
     named: Tensor
 
-    def __init__(self, classes: int, iterations: int) -> None:
+    def __init__(self, classes: int, iterations: int, normalise: bool) -> None:
         super().__init__(classes)
-        self.iterations = iterations
+        self.iterations, self.normalise = iterations, normalise
         # Before fitting, one label that no node has.
         self.hold("weight", torch.zeros(1, classes))
         self.hold("labels", torch.zeros(1, dtype=torch.long))  # [D] names seen in training, ascending
@@ -41,8 +41,10 @@ class WLNetwork(FittedNetwork):
     def features(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """A label that training did not have is in the length of phi but in no product: 0 similarity."""
         found = self.counts(batch)
-        length = found.count.new_zeros(batch.num_graphs).index_add(0, found.graph, found.count**2).sqrt()
-        value = found.count / length[found.graph]
+        value = found.count
+        if self.normalise:
+            length = value.new_zeros(batch.num_graphs).index_add(0, found.graph, value**2).sqrt()
+            value = value / length[found.graph]
         place = torch.searchsorted(self.labels, found.label).clamp(max=self.labels.numel() - 1)
         known = self.labels[place] == found.label
         return found.graph[known], place[known], value[known]
@@ -51,21 +53,22 @@ class WLNetwork(FittedNetwork):
 @register("wl")
 @dataclass
 class WL(KernelMethod):
-    """k(G, H) = <phi(G), phi(H)> / (|phi(G)| |phi(H)|), phi = counts of the labels of 0…h WL iterations.
+    """k(G, H) = <phi(G), phi(H)>, phi = counts of the labels of 0…h WL iterations.
 
-    Shervashidze et al. (2011), solved as min |w|^2 / 2 + C sum max(0, 1 - y w.phi)^2. A node's first label
-    is its row of features where these are discrete (`auto`: at most one distinct row to ten nodes of the
-    training data), else the same for all.
+    Shervashidze et al. (2011); with `normalise`, phi is scaled to length 1, which hides a graph's size.
+    A node's first label is its row of features where these are discrete (`auto`: at most one distinct row
+    to ten nodes of the training data), else the same for all.
     """
 
     summary = "Weisfeiler-Lehman subtree kernel with an SVM"
 
-    iterations: int = tunable(3, [1, 2, 3, 4, 5], low=0, help="rounds of relabelling")
+    iterations: int = tunable(5, [1, 2, 3, 4, 5], low=0, help="rounds of relabelling")
+    normalise: bool = tunable(False, [False, True], help="scale phi to length 1")
     labels: str = tunable("auto", choices=LABELS, help="what a node's first label is")
     C: float | None = tunable(None, low=1e-9, help="of the SVM; None chooses it on validation data")
 
     def network(self, spec: Spec, backbone: Backbone) -> WLNetwork:
-        return WLNetwork(spec.classes, self.iterations)
+        return WLNetwork(spec.classes, self.iterations, self.normalise)
 
     def learn(self, network: nn.Module, train: GraphStore) -> None:
         assert isinstance(network, WLNetwork)

@@ -47,16 +47,13 @@ class FittedNetwork(nn.Module):
         scores = self.weight.index_select(0, feature) * value.unsqueeze(1)
         return self.bias + self.bias.new_zeros(batch.num_graphs, self.classes).index_add(0, graph, scores)
 
-    def solve(self, machine: Any) -> None:
-        """Take over the weights of a fitted linear machine of scikit-learn."""
-        coefficients = torch.from_numpy(machine.coef_).float()
-        intercept = torch.from_numpy(machine.intercept_).float()
-        if len(machine.classes_) == 2:  # one decision value d: half for one class, half against the other
+    def take(self, classes: Tensor, coefficients: Tensor, intercept: Tensor) -> None:
+        """Hold a machine for `classes` [k]: a row of coefficients each, or one for the second of two."""
+        if classes.numel() == 2:  # one decision value d: half for one class, half against the other
             coefficients = torch.cat([-coefficients, coefficients]) / 2
             intercept = torch.cat([-intercept, intercept]) / 2
         weight = torch.zeros(coefficients.size(1), self.classes)
         bias = torch.full((self.classes,), NEVER)
-        present = torch.as_tensor(machine.classes_).long()
-        weight[:, present], bias[present] = coefficients.T, intercept
+        weight[:, classes], bias[classes] = coefficients.T, intercept
         self.hold("weight", weight.contiguous())
         self.hold("bias", bias)
