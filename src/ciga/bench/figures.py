@@ -107,9 +107,14 @@ def _lines(
         )
         for axis, (panel, lines) in zip(axes[0], panels, strict=True):
             draw_panel(axis, panel, lines)
-        figure.suptitle(sheet.title)
+        figure.suptitle(_named(sheet.title, variation))
         name = shown.name if len(shown.sheets) == 1 else f"{shown.name}-{sheet.key}"
         return save(figure, out / name)
+
+
+def _named(title: str, variation: Variation) -> str:
+    """A title that says what is not as in the paper."""
+    return f"{title} ({variation})" if str(variation) else title
 
 
 Points = list[tuple[float, list[float]]]  # x, scores over seeds
@@ -186,7 +191,7 @@ def _diagram(
     ours = _means(tables, keys, records, variation, select, seeds)
     mine = critical_difference(ours) if len(ours) > 2 else None
     if mine is not None:
-        found.append((f"ours, {mine.datasets} datasets", mine))
+        found.append((_named(f"ours, {mine.datasets} datasets", variation), mine))
     theirs = critical_difference(_printed(tables, keys))
     if theirs is not None:
         found.append((f"as printed in the paper, {theirs.datasets} datasets", theirs))

@@ -86,7 +86,8 @@ def _motifs(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any, s
     for label, name in enumerate(names):
         mine = (test.y == label).nonzero().flatten()
         order = mine[test.num_nodes[mine].argsort(stable=True)]
-        picks = order[torch.linspace(0, len(order) // 2, shown.examples).long()].tolist()
+        last = min(max(len(order) // 2, shown.examples - 1), len(order) - 1)
+        picks = order[torch.linspace(0, last, shown.examples).round().long().unique()].tolist()
         graphs = []
         for row in picks:
             batch, guess, _, kept = _look(method, network, test, row)

@@ -90,19 +90,27 @@ def compare(
     names: Annotated[list[str], typer.Argument(help="Runs to compare (two or more).")],
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
-    """Show runs side by side: what differs, and the scores."""
+    """Show runs side by side: what differs, and the scores under their own selection rule."""
     from rich.console import Console
     from rich.table import Table
 
     records = [one(runs_dir, name) for name in names]
     rows: dict[str, list[str]] = {}
-    flat = [flatten(r) for r in records]
+    always = {"dataset", "method"}
+    flat = []
+    for record in records:
+        rule = record["selection"]
+        kept = {rule: record["selected"][rule]} if rule in record["selected"] else {}
+        always |= {f"{rule}.{split}.{record['metric']}" for scores in kept.values() for split in scores}
+        flat.append(flatten({**record, "selected": kept}))
     for key in dict.fromkeys(k for f in flat for k in f):
         values = [_short(f.get(key)) for f in flat]
-        if len(set(values)) > 1 or key in ("dataset", "method"):
+        if len(set(values)) > 1 or key in always:
             rows[key] = values
     view = Table("", *[r["hash"] for r in records])
-    view.columns[0].no_wrap = True  # in a narrow terminal the values give way, not the names
+    for column in view.columns[1:]:
+        column.overflow = "fold"
+    view.columns[0].no_wrap = True  # in a narrow terminal the values take more lines, the names are whole
     for key, values in rows.items():
         view.add_row(key, *values)
     Console().print(view)
