@@ -134,6 +134,8 @@ def test_the_enlarged_picture_works_by_keyboard(page: Any) -> None:
     assert float(zoomed.split()[2]) < float(before.split()[2])
     page.keyboard.press("ArrowRight")
     assert page.evaluate(view) != zoomed
+    page.query_selector(".stage line.kept").dispatch_event("pointermove", {"clientX": 200, "clientY": 200})
+    assert "kept" in page.inner_text("dialog #tip")  # inside, else the dialog would cover it
     caption = page.inner_text(".caption")
     page.keyboard.press("PageDown")
     assert page.inner_text(".caption") != caption

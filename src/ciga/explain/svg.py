@@ -139,7 +139,7 @@ def whiskers(rows: Sequence[tuple[str, int, float, float, float]], label: str) -
 def reliability(bins: Sequence[dict[str, float]], label: str) -> str:
     """Accuracy against confidence, a disc for each bin as large as its share; the diagonal is perfect."""
     total = sum(b["count"] for b in bins) or 1
-    side, edge = 200, 34
+    side, edge = 200, 38
 
     def at(value: float) -> float:
         return round(edge + value * (side - edge - 8), 1)
@@ -155,7 +155,7 @@ def reliability(bins: Sequence[dict[str, float]], label: str) -> str:
     parts.append(f'<text class="tick" x="{at(0.5)}" y="{side - 4}" text-anchor="middle">confidence</text>')
     middle = side - at(0.5)
     parts.append(
-        f'<text class="tick" x="11" y="{middle}" text-anchor="middle" transform="rotate(-90 11 {middle})">'
+        f'<text class="tick" x="9" y="{middle}" text-anchor="middle" transform="rotate(-90 9 {middle})">'
         "accuracy</text>"
     )
     points = [(at(b["confidence"]), side - at(b["accuracy"])) for b in bins]

@@ -124,6 +124,7 @@
     home = $("svg", stage).getAttribute("viewBox").split(" ").map(Number);
     box = [...home];
     if (!dialog.open) dialog.showModal();
+    dialog.append(tip); // an open dialog lies above everything outside of it
   };
   const turn = (step) => {
     const seen = cards.filter((card) => !card.hidden);
@@ -135,7 +136,7 @@
     if (button) show(button.closest(".card"));
   });
   dialog.addEventListener("click", (event) => acts[event.target.dataset.do]?.());
-  dialog.addEventListener("close", () => { cool(); $(".picture", current)?.focus(); });
+  dialog.addEventListener("close", () => { cool(); document.body.append(tip); $(".picture", current)?.focus(); });
   dialog.addEventListener("keydown", (event) => {
     const keys = {
       "+": acts.in, "=": acts.in, "-": acts.out, PageDown: acts.next, PageUp: acts.prev,
