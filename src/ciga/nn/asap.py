@@ -16,7 +16,7 @@ from ciga.nn.readout import Readout, max_of, sum_of
 from ciga.topology import expand
 
 #: Numbers in a padded stack of adjacency matrices up to which coarsening multiplies them as they are.
-DENSE = 2**21
+DENSE = 2**26
 
 
 class Pooling(nn.Module):
