@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +11,9 @@ from torch_geometric.loader import DataLoader
 
 from benchmarks.data import SHAPES, SPMOTIF, Shape
 from benchmarks.peers import PyGNetwork, bare_logits
-from benchmarks.timing import Ratio, Section, take_turns
+from benchmarks.timing import Job, Ratio, Section, Times, take_turns
 from ciga import train
+from ciga.data.batch import Batch
 from ciga.data.splits import Splits
 from ciga.data.store import GraphStore
 from ciga.methods.method import Context, Method, make, methods
@@ -25,16 +27,21 @@ AIMS = {
 }
 
 
-def ours(method: Method, splits: Splits, shape: Shape, batch_size: int | None = None) -> Callable[[], object]:
-    """One epoch of the library's own loop; `prepare` and the building of the network come before."""
+def ours(method: Method, splits: Splits, shape: Shape, pieces: list[GraphStore]) -> Job:
+    """An epoch of the library's own loop; `prepare` and the building of the network come before."""
     torch.manual_seed(1)
-    spec, schedule = Spec.of(splits), train.Training(batch_size=batch_size or shape.batch_size, epochs=2)
+    spec, schedule = Spec.of(splits), train.Training(batch_size=shape.batch_size, epochs=2)
     network = method.network(spec, shape.backbone)
-    context = _context(splits, spec, shape)
-    if method.closed_form:
-        return lambda: method.fit(network, context, lambda *_: None)
-    side, optimizers = method.prepare(context), train._optimizers(method, network, schedule)
-    return lambda: train._train_epoch(method, network, splits.train, schedule, optimizers, side, 1)
+    optimizers = train._optimizers(method, network, schedule)
+    jobs: list[Callable[[], object]] = []
+    for piece in pieces:
+        context = _context(Splits({**splits.parts, "train": piece}, splits.task), spec, shape)
+        if method.closed_form:
+            jobs.append(partial(method.fit, network, context, lambda *_: None))
+        else:
+            side = method.prepare(context)
+            jobs.append(partial(train._train_epoch, method, network, piece, schedule, optimizers, side, 1))
+    return jobs
 
 
 def _context(splits: Splits, spec: Spec, shape: Shape) -> Context:
@@ -48,37 +55,48 @@ def _context(splits: Splits, spec: Spec, shape: Shape) -> Context:
     return Context(splits, spec, shape.backbone, 1, lambda: reference, predict)
 
 
-def bare(splits: Splits, shape: Shape) -> Callable[[], object]:
+def bare(splits: Splits, shape: Shape, pieces: list[GraphStore]) -> Job:
     """The bare-tensor loop of ERM, its batches made beforehand."""
     torch.manual_seed(1)
     network = GraphNetwork(Spec.of(splits), shape.backbone)
     state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
     adam = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
-    batches = list(splits.train.batches(shape.batch_size))
 
-    def epoch() -> None:
+    def epoch(batches: list[Batch]) -> None:
         for batch in batches:
             adam.zero_grad()
             nn.functional.cross_entropy(bare_logits(state, shape.backbone, batch), batch.y).backward()
             adam.step()
 
-    return epoch
+    return [partial(epoch, list(piece.batches(shape.batch_size))) for piece in pieces]
 
 
-def pyg(splits: Splits, shape: Shape) -> Callable[[], object]:
+def pyg(splits: Splits, shape: Shape, pieces: list[GraphStore]) -> Job:
     """ERM with PyG's DataLoader, message passing and pooling."""
     torch.manual_seed(1)
     network = PyGNetwork(GraphNetwork(Spec.of(splits), shape.backbone)).train()
     adam = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
-    loader = DataLoader(splits.train.to_pyg(), batch_size=shape.batch_size, shuffle=True)
 
-    def epoch() -> None:
+    def epoch(loader: DataLoader) -> None:
         for data in loader:
             adam.zero_grad()
             nn.functional.cross_entropy(network(data), data.y).backward()
             adam.step()
 
-    return epoch
+    return [
+        partial(epoch, DataLoader(piece.to_pyg(), batch_size=shape.batch_size, shuffle=True))
+        for piece in pieces
+    ]
+
+
+def batches(shape: Shape, pieces: list[GraphStore]) -> Job:
+    """Building the batches of an epoch, and nothing else."""
+
+    def build(piece: GraphStore) -> None:
+        for _ in piece.batches(shape.batch_size, torch.randperm(piece.num_graphs)):
+            pass
+
+    return [partial(build, piece) for piece in pieces]
 
 
 def measure(repeat: int, quick: bool) -> Section:
@@ -90,30 +108,26 @@ def measure(repeat: int, quick: bool) -> Section:
             section.skipped[f"epochs on {shape.name}"] = reason
             continue
         splits = shape.load(quick)
-        order = torch.arange(splits.train.num_graphs)
-
-        def batches(splits: Splits = splits, shape: Shape = shape, order: Tensor = order) -> None:
-            for _ in splits.train.batches(shape.batch_size, order[torch.randperm(order.numel())]):
-                pass
-
-        jobs = {
-            "erm": ours(make("erm"), splits, shape),
-            "ciga-v1": ours(make("ciga-v1", shape.ciga), splits, shape),
-            "ciga-v2": ours(make("ciga-v2", shape.ciga), splits, shape),
-            "ciga-v2-attached": ours(
-                make("ciga-v2", {**shape.ciga, "spurious_gradient": True}), splits, shape
-            ),
-            "bare": bare(splits, shape),
-            "pyg": pyg(splits, shape),
-            "batches": batches,
-        }
-        seconds = take_turns(jobs, repeat)
-        section.note(f"epoch.{shape.name}", seconds)
-        section.ratios += _ratios(shape, seconds)
+        pieces = cut(splits.train, shape.batch_size)
+        attached = {**shape.ciga, "spurious_gradient": True}
+        found = take_turns(
+            {
+                "erm": ours(make("erm"), splits, shape, pieces),
+                "ciga-v1": ours(make("ciga-v1", shape.ciga), splits, shape, pieces),
+                "ciga-v2": ours(make("ciga-v2", shape.ciga), splits, shape, pieces),
+                "ciga-v2-attached": ours(make("ciga-v2", attached), splits, shape, pieces),
+                "bare": bare(splits, shape, pieces),
+                "pyg": pyg(splits, shape, pieces),
+                "batches": batches(shape, pieces),
+            },
+            repeat,
+        )
+        section.note(f"epoch.{shape.name}", found)
+        section.ratios += _ratios(shape, found)
     return section
 
 
-def _ratios(shape: Shape, seconds: dict[str, list[float]]) -> list[Ratio]:
+def _ratios(shape: Shape, found: dict[str, Times]) -> list[Ratio]:
     """The lines of one shape; SPMotif's have the plain names."""
     mark = "" if shape is SPMOTIF else f"_{shape.name}"
     lines = (
@@ -128,7 +142,7 @@ def _ratios(shape: Shape, seconds: dict[str, list[float]]) -> list[Ratio]:
         ("batches_share_of_erm", "batches", "erm", "building batches / an epoch of ERM", "< 0.03"),
     )  # fmt: skip
     return [
-        Ratio.of(key + mark, seconds[over], seconds[under], f"{meaning}, {shape.name}", aim)
+        Ratio.of(key + mark, found[over].cpu, found[under].cpu, f"{meaning}, {shape.name}", aim)
         for key, over, under, meaning, aim in lines
     ]
 
@@ -137,25 +151,36 @@ def measure_methods(repeat: int, quick: bool) -> Section:
     """Every registered method on the same graphs, batches and encoder."""
     section = Section()
     splits = SPMOTIF.load(quick)
-    splits = Splits({**splits.parts, "train": _mixed(splits, 96 if quick else 1280)}, splits.task)
-    trained, solved = {}, {}
-    for name in methods:
-        method = make(name)
-        (solved if method.closed_form else trained)[name] = ours(method, splits, SPMOTIF)
-    seconds = take_turns(trained, repeat)
+    train_part = splits.train[: 96 if quick else 1280]
+    pieces = cut(train_part, SPMOTIF.batch_size)
+    every = {name: make(name) for name in methods}
+    solved = [name for name, method in every.items() if method.closed_form]
+    found = take_turns(
+        {name: ours(every[name], splits, SPMOTIF, pieces) for name in every if name not in solved}, repeat
+    )
     # A kernel method is solved once, in seconds rather than milliseconds: one measurement says enough.
-    seconds |= {name: found * repeat for name, found in take_turns(solved, 1, warm=False).items()}
-    section.note("method", seconds)
+    once = {name: ours(every[name], splits, SPMOTIF, [train_part]) for name in solved}
+    found |= take_turns(once, 1, warm=False)
+    section.note("method", found)
+    erm, lines = found["erm"].cpu, {}
     for name in methods:
-        what = "a whole fit" if name in solved else "an epoch"
         key = f"epoch_{name.replace('-', '_')}_over_erm"
-        if key not in {"epoch_ciga_v1_over_erm", "epoch_ciga_v2_over_erm"} or quick:
-            meaning = f"{what} of {name} / an epoch of erm, {splits.train.num_graphs} graphs"
-            section.ratios.append(Ratio.of(key, seconds[name], seconds["erm"], meaning, AIMS.get(name, "")))
+        what = "a whole fit" if name in solved else "an epoch"
+        meaning = f"{what} of {name} / an epoch of erm, {train_part.num_graphs} graphs"
+        # A fit is one piece: beside it stand whole epochs.
+        over = found[name].cpu * repeat if name in solved else found[name].cpu
+        under = [[sum(pieces)] for pieces in erm] if name in solved else erm
+        lines[name] = Ratio.of(key, over, under, meaning, AIMS.get(name, ""))
+    section.extra["methods"] = {
+        name: {"ratio": line.value, "spread": line.spread, "aim": line.aim, "fit": name in solved}
+        for name, line in lines.items()
+    }
+    # CIGA's lines in the table are those of the whole training part, see `measure`.
+    section.ratios += [line for name, line in lines.items() if quick or name not in ("ciga-v1", "ciga-v2")]
     return section
 
 
-def _mixed(splits: Splits, graphs: int) -> GraphStore:
-    """Training graphs of all classes."""
-    order = torch.randperm(splits.train.num_graphs, generator=torch.Generator().manual_seed(0))
-    return splits.train[order[:graphs]]
+def cut(store: GraphStore, batch_size: int, pieces: int = 4) -> list[GraphStore]:
+    """About so many pieces of whole batches, at most 32 batches each: so many are gathered at a time."""
+    batches = min(32, -(-store.num_graphs // (batch_size * pieces)))
+    return [store[rows] for rows in torch.arange(store.num_graphs).split(batch_size * batches)]

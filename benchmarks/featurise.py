@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.data import SHAPES
-from benchmarks.timing import Ratio, Section
+from benchmarks.timing import Ratio, Section, take_turns
 from ciga.data.catalog import load
 from ciga.data.cmnist import superpixel_graphs
 from ciga.data.molecules import featurise
 from ciga.parallel import cores
-
-
-def wall(job: Callable[[], object], repeat: int) -> list[float]:
-    """Seconds on the clock: work in other processes is not this process's CPU time."""
-    out = []
-    for _ in range(repeat):
-        began = time.perf_counter()
-        job()
-        out.append(time.perf_counter() - began)
-    return out
 
 
 def measure(repeat: int, quick: bool) -> Section:
@@ -36,8 +25,7 @@ def measure(repeat: int, quick: bool) -> Section:
         smiles = load("drugood-ec50-assay").train.columns["smiles"]
         some = [str(s) for s in smiles][: 200 if quick else 3000]
         _compare(section, "molecules", len(some), lambda workers: featurise(some, workers=workers), repeat)
-        seconds = wall(lambda: load("drugood-ec50-assay"), repeat)
-        section.note("open", {"ec50 cache": seconds})
+        section.note("open", take_turns({"ec50 cache": [lambda: load("drugood-ec50-assay")]}, repeat))
     images = np.random.default_rng(0).integers(0, 256, (20 if quick else 1000, 28, 28), dtype=np.uint8)
     colours = np.arange(len(images)) % 2
 
@@ -52,10 +40,9 @@ def _compare(
     section: Section, what: str, items: int, job: Callable[[int | None], object], repeat: int
 ) -> None:
     job(None)  # starts the workers, which stay
-    one, every = [], []
-    for _ in range(repeat):
-        one += wall(lambda: job(1), 1)
-        every += wall(lambda: job(None), 1)
-    section.note(what, {"one core": one, "all cores": every})
+    found = take_turns({"one core": [lambda: job(1)], "all cores": [lambda: job(None)]}, repeat, warm=False)
+    section.note(what, found)
     meaning = f"featurising {items} {what}: one core / all {cores()} (clock)"
+    # By the clock: work in other processes is not this process's CPU time.
+    one, every = found["one core"].wall, found["all cores"].wall
     section.ratios.append(Ratio.of(f"{what}_one_core_over_all", one, every, meaning, "near the cores"))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch_geometric.loader import DataLoader
 
 from benchmarks.data import SPMOTIF
+from benchmarks.epochs import cut
 from benchmarks.timing import Ratio, Section, take_turns
 from ciga.data import GraphStore
 
@@ -25,27 +28,34 @@ def loop_batch(store: GraphStore, rows: list[int]) -> tuple[Tensor, Tensor, Tens
 
 
 def measure(repeat: int, quick: bool) -> Section:
-    train = SPMOTIF.load(quick).train
     size = SPMOTIF.batch_size
-    graphs = train.to_pyg()
+    pieces = cut(SPMOTIF.load(quick).train, size)
 
-    def ours() -> int:
-        return sum(b.num_graphs for b in train.batches(size, torch.randperm(train.num_graphs)))
+    def ours(part: GraphStore) -> int:
+        return sum(b.num_graphs for b in part.batches(size, torch.randperm(part.num_graphs)))
 
-    def pyg() -> int:
-        return sum(b.num_graphs for b in DataLoader(graphs, batch_size=size, shuffle=True))
+    def pyg(loader: DataLoader) -> int:
+        return sum(b.num_graphs for b in loader)
 
-    def loop() -> int:
-        order = torch.randperm(train.num_graphs)
-        return sum(loop_batch(train, rows.tolist())[3].numel() for rows in order.split(size))
+    def loop(part: GraphStore) -> int:
+        order = torch.randperm(part.num_graphs)
+        return sum(loop_batch(part, rows.tolist())[3].numel() for rows in order.split(size))
 
-    seconds = take_turns({"ours": ours, "pyg": pyg, "loop": loop}, repeat)
+    loaders = [DataLoader(part.to_pyg(), batch_size=size, shuffle=True) for part in pieces]
+    found = take_turns(
+        {
+            "ours": [partial(ours, part) for part in pieces],
+            "pyg": [partial(pyg, loader) for loader in loaders],
+            "loop": [partial(loop, part) for part in pieces],
+        },
+        repeat,
+    )
     section = Section()
-    section.note("batches", seconds)
+    section.note("batches", found)
     for name, meaning, aim in (
         ("pyg", "an epoch of batches: PyG's DataLoader / ours", ">= 10"),
         ("loop", "an epoch of batches: a plain Python loop over graphs / ours", ""),
     ):
         key = f"batches_{name}_over_ours"
-        section.ratios.append(Ratio.of(key, seconds[name], seconds["ours"], meaning, aim))
+        section.ratios.append(Ratio.of(key, found[name].cpu, found["ours"].cpu, meaning, aim))
     return section

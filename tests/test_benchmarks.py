@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import epochs
-from benchmarks.__main__ import SECTIONS, main, worse
+from benchmarks.__main__ import LATEST, PICTURE, SECTIONS, main, worse
 from benchmarks.peers import PyGNetwork, bare_logits
 from benchmarks.scale import generate
 from benchmarks.store import loop_batch
@@ -20,7 +21,6 @@ from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import GraphNetwork
 from tests.helpers import random_graph
 
-LATEST = Path(epochs.__file__).with_name("latest.json")
 NAMED = {
     "batches_pyg_over_ours",
     "epoch_ciga_v2_over_erm",
@@ -39,7 +39,7 @@ def test_the_committed_figures_are_whole() -> None:
     assert report["repeat"] >= 3
     assert report["machine"]["cores"] >= 1
     assert [row["graphs"] for row in report["extra"]["scale"]] == [1_000, 10_000, 100_000, 1_000_000]
-    assert LATEST.with_name("scaling.svg").exists()
+    assert PICTURE.exists()
 
 
 def test_a_quick_run_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,13 +76,26 @@ def test_worse_knows_which_way_is_worse() -> None:
     assert worse({"batches_pyg_over_ours": 40.0, "epoch_ciga_v2_over_erm": 1.0}, before) == []
 
 
-def test_a_ratio_is_the_median_over_the_rounds() -> None:
-    ratio = Ratio.of("a_over_b", [2.0, 9.0, 3.0], [1.0, 3.0, 3.0], "a / b")
-    assert (ratio.value, ratio.spread) == (2.0, (1.0, 3.0))
+def test_a_ratio_is_the_median_over_pieces_and_rounds() -> None:
+    over, under = [[2.0, 9.0, 4.0], [8.0, 8.0, 8.0], [3.0, 3.0, 0.0]], [[1.0] * 3, [2.0] * 3, [3.0] * 3]
+    ratio = Ratio.of("a_over_b", over, under, "a / b")
+    assert (ratio.value, ratio.spread) == (4.0, (1.0, 4.0))
+
+
+def test_jobs_take_turns_piece_by_piece() -> None:
     calls: list[str] = []
-    seconds = take_turns({name: lambda name=name: calls.append(name) for name in "ab"}, 2)
-    assert calls == list("ababab")
-    assert {name: len(values) for name, values in seconds.items()} == {"a": 2, "b": 2}
+    jobs = {name: [partial(calls.append, f"{name}{piece}") for piece in (0, 1)] for name in "ab"}
+    found = take_turns(jobs, 2)
+    assert calls == ["a0", "b0", *["a0", "b0", "a1", "b1"] * 2]
+    for times in found.values():
+        assert [len(pieces) for pieces in times.cpu] == [len(pieces) for pieces in times.wall] == [2, 2]
+
+
+def test_pieces_hold_every_graph_once() -> None:
+    store = GraphStore.from_pyg([random_graph(n, 5, n) for n in range(3, 20)])
+    pieces = epochs.cut(store, 2)
+    assert torch.cat([piece.num_nodes for piece in pieces]).tolist() == store.num_nodes.tolist()
+    assert [piece.num_graphs for piece in pieces] == [6, 6, 5]
 
 
 @pytest.mark.parametrize("edge_features", [0, 3])

@@ -19,8 +19,8 @@ class PartNorm(nn.Module):
 
     def forward(self, h: Tensor, border: int | None) -> Tensor:
         """h [N, d]; rows before `border` are the invariant part, the others the spurious one."""
-        if border is None:
-            return _norm(self.norms[0], h)
+        if border is None or border == 0:  # one part alone
+            return _norm(self.norms[0 if border is None else 1], h)
         causal, spurious = h.split([border, h.size(0) - border])
         return torch.cat([_norm(self.norms[0], causal), _norm(self.norms[1], spurious)])
 
