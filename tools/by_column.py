@@ -1,0 +1,63 @@
+"""Accuracy of a run by two columns of its dataset: which combinations does it get wrong?
+
+python tools/by_column.py spmotif-struc ciga-v2 --seed 2 --data bias=0.6 --data variant=paper --runs-dir runs
+
+Trains the run if it is not recorded in the folder of runs yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from ciga import run
+from ciga.files import read_tensors
+from ciga.nn import Spec
+from ciga.records import Runs
+
+
+def pairs(words: list[str]) -> dict[str, str]:
+    """key=value words as a mapping."""
+    return dict(word.split("=", 1) for word in words)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("dataset")
+    parser.add_argument("method")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--data", action="append", default=[], metavar="key=value")
+    parser.add_argument("--set", action="append", default=[], metavar="key=value")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
+    parser.add_argument("--select", default="", help="which weights: ood-val, id-val, last, oracle")
+    parser.add_argument("--rows", default="motif")
+    parser.add_argument("--columns", default="base")
+    args = parser.parse_args()
+
+    planned = run.plan(
+        args.dataset, args.method, seed=args.seed, data=pairs(args.data), settings=pairs(args.set)
+    )
+    record = run.execute(planned, args.runs_dir)
+    rule = args.select or record["selection"]
+    splits = planned.load()
+    network = planned.settings.method.network(Spec.of(splits), planned.settings.backbone)
+    weights = Runs(args.runs_dir).folder(planned.config) / f"weights.{rule}.safetensors"
+    network.load_state_dict(read_tensors(weights)[0])
+    network.eval()
+    for split in ("ood_val", "ood_test"):
+        store = splits[split]
+        with torch.inference_mode():
+            right = torch.cat([network(b).argmax(1) for b in store.batches(256)]) == store.y
+        row, column = (torch.as_tensor(store.columns[name]) for name in (args.rows, args.columns))
+        print(
+            f"{split}: accuracy {right.float().mean():.3f}, {args.rows} down, {args.columns} across ({rule})"
+        )
+        for r in row.unique():
+            shares = [right[(row == r) & (column == c)].float().mean() for c in column.unique()]
+            print(f"  {int(r)}  " + "  ".join(f"{share:.2f}" for share in shares))
+
+
+if __name__ == "__main__":
+    main()
