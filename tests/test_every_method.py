@@ -246,6 +246,18 @@ def test_undirected_means_that_edges_may_be_stored_once(name: str) -> None:
         torch.testing.assert_close(edges[0].sort().values, others[0].sort().values, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", TRAINED)
+def test_without_node_features_only_the_structure_counts(name: str) -> None:
+    store, method = splits().train, make(name)
+    torch.manual_seed(0)
+    network = method.network(Spec.of(splits()), replace(BACKBONE, node_features=False)).eval()
+    other = rebuilt(store, torch.arange(store.x.size(0)), store.edge_index, store.edge_ptr)
+    other.x = torch.randn(store.x.shape, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        one, two = (method.logits(network, s.batch(slice(None))) for s in (store, other))
+    torch.testing.assert_close(one, two)
+
+
 def kinds_of_batch() -> dict[str, tuple[Splits, Tensor]]:
     """Data and the rows of a batch in it."""
     data = splits()

@@ -143,7 +143,8 @@ class PooledNetwork(nn.Module):
         single = replace(backbone, layers=1, jk="last")
         width = backbone.width
         self.convs = nn.ModuleList([Encoder(spec.features, spec.edge_features, single, spec.degrees)])
-        self.convs.extend(Encoder(width, 0, single, spec.degrees) for _ in range(backbone.layers - 1))
+        above = replace(single, node_features=True)  # what the level below says is always seen
+        self.convs.extend(Encoder(width, 0, above, spec.degrees) for _ in range(backbone.layers - 1))
         self.pools = nn.ModuleList(Pooling(width, ratio) for _ in range(backbone.layers - 1))
         self.readout = Readout(backbone.readout, width)
         self.head = head(width, spec.classes)

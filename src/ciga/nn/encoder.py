@@ -35,6 +35,7 @@ class Backbone:
         "last", choices=("last", "sum", "cat", "max"), help="jumping knowledge: which layers count"
     )
     virtual_node: bool = tunable(False, help="a node joined to all others of its graph")
+    node_features: bool = tunable(True, help="use node features; without them a GNN sees structure alone")
     edge_features: bool = tunable(True, help="use edge features where the data has them")
     undirected: bool = tunable(False, help="messages go both ways along edges that the data stores once")
 
@@ -82,8 +83,8 @@ class Encoder(nn.Module):
         width, layers = backbone.width, backbone.layers
         self.edge_inputs = edge_inputs if backbone.edge_features else 0
         # A graph without features still has a structure: give every node the constant 1.
-        self.constant = inputs == 0
-        inputs = max(inputs, 1)
+        self.constant = inputs == 0 or not backbone.node_features
+        inputs = 1 if self.constant else inputs
         embed = backbone.virtual_node or backbone.conv == "gcn-ogb"
         self.embed = nn.Linear(inputs, width) if embed else None
         sizes = [width if embed else inputs] + [width] * (layers - 1)

@@ -70,9 +70,10 @@ class SubgraphGIN(DensityNetwork):
     relational = False
 
     def build(self, spec: Spec, backbone: Backbone) -> None:
-        inner = replace(backbone, conv="gin")
+        inner = replace(backbone, conv="gin", node_features=True)
         places = self.tables.k if self.relational else 0
-        self.encoder = Encoder(spec.features + places, spec.edge_features, inner, spec.degrees)
+        self.features = spec.features if backbone.node_features else 0
+        self.encoder = Encoder(self.features + places, spec.edge_features, inner, spec.degrees)
         self.readout = Readout(backbone.readout, self.encoder.dim)
         self.head = head(self.encoder.dim, spec.classes)
 
@@ -124,7 +125,7 @@ class SubgraphGIN(DensityNetwork):
         present = nodes >= 0
         place = (present.flatten().cumsum(0) - 1).view(subs, k)
         original = nodes[present]
-        x = batch.x.index_select(0, original)
+        x = batch.x[:, : self.features].index_select(0, original)
         if self.relational:
             at = torch.arange(k, device=nodes.device).expand(subs, k)[present]
             x = torch.cat([x, nn.functional.one_hot(at, k).to(x.dtype)], 1)

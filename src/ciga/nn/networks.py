@@ -105,11 +105,16 @@ class InvariantNetwork(nn.Module):
         spurious: bool = True,
     ) -> None:
         super().__init__()
-        inner = replace(backbone, width=classifier_width or backbone.width)
+        raw = classifier_input == "raw"
+        inner = replace(
+            backbone,
+            width=classifier_width or backbone.width,
+            node_features=backbone.node_features or not raw,  # the featurizer's embeddings are always seen
+        )
         self.featurizer = Encoder(spec.features, spec.edge_features, backbone, spec.degrees)
         self.extractor = Extractor(self.featurizer.dim, scorer, budget, size)
-        self.raw, self.undirected = classifier_input == "raw", backbone.undirected
-        inputs = spec.features if self.raw else self.featurizer.dim
+        self.raw, self.undirected = raw, backbone.undirected
+        inputs = spec.features if raw else self.featurizer.dim
         self.classifier = Encoder(inputs, spec.edge_features, inner, spec.degrees, parts=2 if spurious else 1)
         self.readout = Readout(inner.readout, self.classifier.dim)
         self.head = head(self.classifier.dim, spec.classes)
