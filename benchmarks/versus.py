@@ -1,7 +1,8 @@
 """Two states of the library against each other: `python -m benchmarks.versus FOLDER [SHAPE …]`.
 
 FOLDER is another checkout (`git archive COMMIT | tar -x -C FOLDER`), the state *before*. Each state runs in
-a process of its own on the same graphs and does an epoch when it is its turn: before, now, before, now, …
+a process of its own on the same graphs and trains on a piece of them when it is its turn: before, now,
+before, now, …
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
@@ -28,7 +29,7 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class State:
-    """A process with one state of the library, asked for one epoch at a time."""
+    """A process with one state of the library, asked for one piece of an epoch at a time."""
 
     def __init__(self, root: Path, task: dict[str, Any]) -> None:
         environment = os.environ | {"PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
@@ -37,11 +38,11 @@ class State:
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def epoch(self, job: str) -> float:
-        """CPU seconds of an epoch."""
+    def train(self, job: str, piece: int) -> float:
+        """CPU seconds of a piece."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(job + "\n")
+        self.process.stdin.write(f"{job} {piece}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
@@ -55,7 +56,7 @@ class State:
 
 
 def serve(task: dict[str, Any]) -> None:
-    """Do epochs on request; uses only what both states of the library have."""
+    """Train on request; uses only what both states of the library have."""
     import torch
 
     from ciga import train
@@ -68,53 +69,61 @@ def serve(task: dict[str, Any]) -> None:
     splits = Splits({"train": GraphStore.open(task["file"], verify=False)}, Task(task["classes"], "accuracy"))
     schedule = train.Training(batch_size=task["batch_size"], epochs=2)
 
-    def prepared(job: str) -> Callable[[], object]:
+    pieces = [splits.train.subset(range(*ends)) for ends in task["pieces"]]
+
+    def prepared(job: str) -> Callable[[int], object]:
         torch.manual_seed(1)
         name, settings = JOBS[job]
         method = make(name, {**task["ciga"], **settings} if name != "erm" else {})
         network = method.network(Spec.of(splits), Backbone(**task["backbone"]))
         optimizers = train._optimizers(method, network, schedule)
-        return lambda: train._train_epoch(method, network, splits.train, schedule, optimizers, {}, 1)
+        return lambda piece: train._train_epoch(method, network, pieces[piece], schedule, optimizers, {}, 1)
 
-    epochs = {job: prepared(job) for job in JOBS}
+    jobs = {job: prepared(job) for job in JOBS}
     for line in sys.stdin:
+        job, piece = line.split()
         began = time.process_time()
-        epochs[line.strip()]()
+        jobs[job](int(piece))
         print(time.process_time() - began, flush=True)
 
 
 def compare(before: Path, shape: Any, repeat: int = 3) -> dict[str, Any]:
-    """CPU seconds of each job in both states, round by round, and their ratios before / now."""
+    """CPU seconds of each job in both states, and their ratios before / now."""
+    from benchmarks.epochs import cut
+    from benchmarks.timing import Ratio
+
     splits = shape.load(quick=False)
+    ends = [0, *accumulate(piece.num_graphs for piece in cut(splits.train, shape.batch_size))]
+    seconds: dict[str, dict[str, list[list[float]]]] = {job: {"before": [], "now": []} for job in JOBS}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "train.safetensors"
         splits.train.save(file)
-        given = {key: getattr(shape.backbone, key) for key in ("conv", "layers", "width", "readout")}
         task = {
-            "file": str(file), "classes": splits.task.classes, "batch_size": shape.batch_size,
-            "backbone": given, "ciga": shape.ciga,
+            "file": str(file), "pieces": list(pairwise(ends)), "classes": splits.task.classes,
+            "batch_size": shape.batch_size, "ciga": shape.ciga,
+            "backbone": {key: getattr(shape.backbone, key) for key in ("conv", "layers", "width", "readout")},
         }  # fmt: skip
         states = {"before": State(before, task), "now": State(HERE, task)}
-        seconds: dict[str, dict[str, list[float]]] = {job: {"before": [], "now": []} for job in JOBS}
-        for turn in range(repeat + 1):
-            for job in JOBS:
-                for name, state in states.items():
-                    spent = state.epoch(job)
-                    if turn:  # the first epoch of a process loads what the others find
-                        seconds[job][name].append(spent)
+        for job in JOBS:
+            for name, state in states.items():
+                state.train(job, 0)  # what the first steps of a process load is not the epoch's
+                seconds[job][name] = [[] for _ in range(repeat)]
+        for turn in range(repeat):
+            for piece in range(len(ends) - 1):
+                for job in JOBS:
+                    for name, state in states.items():
+                        seconds[job][name][turn].append(state.train(job, piece))
         for state in states.values():
             state.stop()
-    return {job: _summary(found) for job, found in seconds.items()}
-
-
-def _summary(found: dict[str, list[float]]) -> dict[str, Any]:
-    ratios = [a / b for a, b in zip(found["before"], found["now"], strict=True)]
-    return {
-        "before_seconds": found["before"],
-        "now_seconds": found["now"],
-        "before_over_now": median(ratios),
-        "spread": [min(ratios), max(ratios)],
-    }
+    out = {}
+    for job, found in seconds.items():
+        ratio = Ratio.of(job, found["before"], found["now"], "")
+        out[job] = {
+            "before_over_now": ratio.value,
+            "spread": ratio.spread,
+            **{f"{name}_seconds": [sum(pieces) for pieces in rounds] for name, rounds in found.items()},
+        }
+    return out
 
 
 def main(words: list[str]) -> None:
@@ -125,6 +134,7 @@ def main(words: list[str]) -> None:
         raise SystemExit(__doc__)
     folder, wanted = Path(words[0]), words[1:] or [shape.name for shape in SHAPES]
     report = json.loads(WRITTEN.read_text()) if WRITTEN.exists() else {"shapes": {}}
+    report["before"] = folder.name
     report["machine"] = machine()
     for shape in SHAPES:
         if shape.name in wanted:

@@ -37,6 +37,12 @@ def test_import_ciga_is_light() -> None:
     assert not loaded & {"torch", "numpy", "sklearn", "torch_geometric", "typer", "rich", *EXTRAS}
 
 
+def test_records_are_read_without_torch() -> None:
+    loaded = loaded_by("import ciga.records, ciga.cli\nciga.cli.app(['runs'], standalone_mode=False)")
+    assert "ciga" in loaded
+    assert not loaded & {"torch", "numpy", "torch_geometric", *EXTRAS}
+
+
 def test_every_method_and_dataset_is_there_without_any_extra() -> None:
     """(PyG and scikit-learn load some by themselves, where they are installed.)"""
     loaded = loaded_by(
