@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from ciga.bench import subgraphs
 from ciga.bench.figures import curves, draw
 from ciga.bench.grid import Records, Variation, configs, jobs
 from ciga.bench.paper import Figure, Table, exhibit
@@ -148,6 +151,38 @@ def test_subgraphs_of_motifs(tmp_path: Path) -> None:
     paths = draw(shown, records, TINY, tmp_path, datasets=["spmotif-mixed"])
     assert [p.name for p in paths] == [f"figure-subgraphs-spmotif-mixed-0.90.{s}" for s in ("svg", "png")]
     look(paths)
+
+
+def test_subgraphs_of_molecules_from_file_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rdkit", reason="rdkit is not installed (extra: chem)")
+    from ciga import chem
+
+    monkeypatch.setenv("CIGA_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))
+    smiles = ["CC(=O)Oc1ccccc1C(=O)O", "CCO", "c1ccccc1N", "CCOC(C)=O", "CC(C)O", "c1ccncc1Cl"]
+    part = [
+        {"smiles": text, "cls_label": i % 2, "domain_id": 1, "assay_id": 1, "reg_label": 5.0}
+        for i, text in enumerate(smiles)
+    ]
+    content = {
+        "cfg": {},
+        "split": dict.fromkeys(("train", "iid_val", "ood_val", "iid_test", "ood_test"), part),
+    }
+    (tmp_path / "data/DrugOOD").mkdir(parents=True)
+    (tmp_path / "data/DrugOOD/lbap_core_ic50_size.json").write_text(json.dumps(content))
+    shown, records, short = exhibit("figure-subgraphs"), Records([tmp_path / "runs"]), replace(TINY, data={})
+    cells = shown.cells([], ["drugood-ic50-size"])
+    assert Bench(jobs(short.apply(cells), short), records, InProcess(), device="cpu").run().failed == {}
+    drawn: list[Any] = []
+    plain = subgraphs._draw_molecules
+    monkeypatch.setattr(subgraphs, "_draw_molecules", lambda d, stem: drawn.extend(d) or plain(d, stem))
+    paths = draw(shown, records, short, tmp_path, datasets=["drugood-ic50-size"])
+    assert len(paths) == 4  # each class, as SVG and PNG
+    for text, said, score, kept in drawn:
+        assert said.startswith("predicted ")
+        assert len(score) == len(kept) == chem.parse(text).GetNumBonds()
+        assert 0 < int(kept.sum()) <= len(kept)
+    assert {text for text, *_ in drawn} <= set(smiles)
 
 
 def test_molecules_are_drawn_with_their_kept_bonds(tmp_path: Path) -> None:
