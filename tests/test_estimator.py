@@ -194,6 +194,26 @@ def test_renamed_nodes_keep_their_subgraph(model: GraphOODClassifier, graphs: li
         assert torch.equal(two.kept, one.kept[order])
 
 
+def test_explain_and_report(model: GraphOODClassifier, graphs: list[Data], tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="jinja2 is missing: pip install 'ciga[report]'")
+    fresh = [random_graph(9, 12, seed, y=seed % 3) for seed in range(4)]
+    known = [Data(x=g.x, edge_index=g.edge_index, y=g.y) for g in graphs[:3]]
+    found = model.explain(fresh)
+    assert [len(one.kept) for one in found] == [graph.num_edges for graph in fresh]
+    names = model.classes_[[one.predicted for one in found]]
+    assert names.tolist() == model.predict(fresh).tolist()
+    assert found[0].to_pyg().edge_mask.shape == found[0].score.shape
+    assert model.shift(fresh).flag.shape == (4,)
+    model.report([*known, *fresh], tmp_path / "r.html", y=["house"] * 6 + ["dragon"], title="Mine & yours")
+    page = (tmp_path / "r.html").read_text()
+    assert "<h1>Mine &amp; yours</h1>" in page
+    assert page.count('class="card"') == 7
+    assert page.count('data-label="house"') == 6  # nothing is known of dragons
+    assert page.count('data-correct="unknown"') == 1
+    # 80 % of the graphs went into training, the rest chose the epoch
+    assert 1 <= page.count('data-seen="1"') <= 3
+
+
 def test_a_method_without_subgraphs_says_so(graphs: list[Data], labels: np.ndarray) -> None:
     fitted = GraphOODClassifier("erm", **QUICK).fit(graphs, labels)
     with pytest.raises(UsageError, match="erm does not extract a subgraph"):

@@ -137,6 +137,17 @@ def outside(folder: Path) -> None:
     (folder / "weights-1.safetensors").symlink_to(other)
 
 
+def not_numbers(folder: Path) -> None:
+    tensors = load_file(folder / "weights-2.safetensors")
+    next(t for t in tensors.values() if t.is_floating_point()).flatten()[0] = torch.nan
+    write_tensors(folder / "weights-2.safetensors", tensors, {})
+
+
+def hidden(folder: Path) -> None:
+    (folder / "cache").mkdir()
+    torch.save(Evil(), folder / "cache" / "weights.PT")
+
+
 def half(name: str) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         content = (folder / name).read_bytes()
@@ -159,6 +170,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "huge features": (edit(lambda a: a["spec"].update(features=10**12)), "do not fit"),
     "another width": (edit(lambda a: a["settings"].update(width=16)), "do not fit"),
     "an unknown featuriser": (edit(lambda a: a.update(featuriser={"kind": "shell"})), "damaged"),
+    "features of another version": (
+        edit(lambda a: a.update(featuriser={"kind": "smiles", "version": 0})), "fit the model again"),
+    "features of no version": (edit(lambda a: a.update(featuriser={"kind": "smiles"})), "damaged"),
+    "weights that are no numbers": (not_numbers, "not all numbers"),
+    "a pickle in a folder": (hidden, "can run code"),
     "cut weights": (half("weights-2.safetensors"), "damaged or cut short"),
     "a cut gauge": (half("shift.safetensors"), "damaged or cut short"),
     "a cut story": (half("story.json"), "damaged"),

@@ -11,7 +11,6 @@ Nothing in a folder is executed, no file name is read from inside it, and everyt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,16 +25,13 @@ from ciga.data.store import Batch, GraphStore
 from ciga.errors import CigaError, UsageError
 from ciga.files import read_tensors, write_json, write_tensors
 from ciga.methods.method import Method
+from ciga.model_folder import check_featuriser, check_folder, check_free, load_network, read_json
 from ciga.nn.encoder import Spec
 from ciga.records import versions
 from ciga.settings import Settings, resolve
 from ciga.shift import Gauge
 
 FORMAT = "ciga.model/2"
-#: Endings of files that can run code when loaded. We never load them, and a folder with one is not ours.
-PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt", ".joblib", ".npy", ".npz")
-#: A description larger than this is not one that we wrote.
-LARGEST_JSON = 64 * 2**20
 
 
 @dataclass
@@ -180,10 +176,7 @@ class Model:
     def save(self, folder: str | Path) -> None:
         """Write the folder; an older model there is replaced."""
         folder = Path(folder)
-        if folder.exists() and (
-            not folder.is_dir() or (any(folder.iterdir()) and not (folder / "model.json").is_file())
-        ):
-            raise UsageError(f"{folder} exists and is not a model folder: choose another --out.")
+        check_free(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "model.json").unlink(missing_ok=True)
         for old in [*folder.glob("weights-*.safetensors"), folder / "shift.safetensors"]:
@@ -218,8 +211,8 @@ class Model:
     def load(cls, folder: str | Path, device: torch.device | str = "cpu") -> Model:
         """Read a model folder. Whatever does not fit is refused with one sentence."""
         folder = Path(folder)
-        _check_folder(folder)
-        about = _read_json(folder / "model.json")
+        check_folder(folder)
+        about = read_json(folder / "model.json")
         if about.get("format") != FORMAT:
             raise CigaError(
                 f"{folder} has the format {about.get('format')!r}, this version reads {FORMAT}: fit it again."
@@ -231,8 +224,7 @@ class Model:
                 raise ValueError("seeds")
             if len(about["classes"]) != spec.classes:
                 raise ValueError("classes")
-            if about["featuriser"]["kind"] not in ("smiles", "graphs"):
-                raise ValueError("featuriser")
+            check_featuriser(folder, about["featuriser"])
             keys = ("method", "settings", "classes", "metric", "selection", "featuriser", "source")
             model = cls(
                 spec=spec,
@@ -248,7 +240,7 @@ class Model:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CigaError(f"{folder / 'model.json'} is damaged ({error!r}): fit the model again.") from None
         for seed in seeds:
-            model.members.append(_network(folder / f"weights-{seed}.safetensors", chosen, spec))
+            model.members.append(load_network(folder / f"weights-{seed}.safetensors", chosen, spec))
         if shift is not None:
             tensors, _ = read_tensors(folder / "shift.safetensors")
             width = spec.features + spec.edge_features
@@ -257,7 +249,7 @@ class Model:
             except (ValueError, KeyError, TypeError, CigaError):
                 raise CigaError(f"{folder / 'shift.safetensors'} does not fit the model.") from None
         story = folder / "story.json"
-        model.story = _read_json(story) if story.is_file() else {}
+        model.story = read_json(story) if story.is_file() else {}
         return model.to(device)
 
 
@@ -280,59 +272,3 @@ def featuriser_of(stores: Sequence[GraphStore], source: dict[str, Any]) -> dict[
         "version": molecules.VERSION,
         "rdkit": chem.version(),
     }
-
-
-# ---------------------------------------------------------------- reading with suspicion
-
-
-def _check_folder(folder: Path) -> None:
-    if not (folder / "model.json").is_file():
-        raise CigaError(f"{folder} is not a model folder: it has no model.json.")
-    inside = folder.resolve()
-    for path in folder.rglob("*"):
-        if path.suffix.lower() in PICKLES:
-            raise CigaError(
-                f"{folder} holds {path.name}, a kind of file that can run code when loaded: "
-                "this is no folder that ciga wrote."
-            )
-        if not path.resolve().is_relative_to(inside):
-            raise CigaError(f"{path} points outside of its model folder.")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > LARGEST_JSON:
-        raise CigaError(f"{path} is too large to be the description of a model.")
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise CigaError(f"{path} is damaged: fit the model again.") from None
-    if not isinstance(value, dict):
-        raise CigaError(f"{path} is damaged: fit the model again.")
-    return value
-
-
-def _network(path: Path, chosen: Settings, spec: Spec) -> nn.Module:
-    """The network with the weights of a file; sizes are compared before anything large is made."""
-    tensors, _ = read_tensors(path)
-    misfit = CigaError(f"The weights in {path} do not fit the model.json beside them.")
-    try:
-        if not chosen.method.closed_form and not _plausible(tensors, chosen, spec):
-            raise misfit
-        network = chosen.method.network(spec, chosen.backbone)
-        network.load_state_dict(tensors)
-    except (RuntimeError, ValueError, TypeError, MemoryError):
-        raise misfit from None
-    return network.eval()
-
-
-def _plausible(tensors: dict[str, Tensor], chosen: Settings, spec: Spec) -> bool:
-    """Whether a network of these settings has tensors of these shapes: found out without making them."""
-    if chosen.backbone.layers > len(tensors):
-        return False
-    try:
-        with torch.device("meta"):
-            state = chosen.method.network(spec, chosen.backbone).state_dict()
-    except (NotImplementedError, RuntimeError):
-        # Some layers compute while they are built. All of them hold a square of their width.
-        return chosen.backbone.width**2 <= sum(t.numel() for t in tensors.values())
-    return {k: v.shape for k, v in state.items()} == {k: v.shape for k, v in tensors.items()}

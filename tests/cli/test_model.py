@@ -134,6 +134,7 @@ def test_graphs_of_ones_own(
             "Did you mean ciga-v2",
         ),
         (["fit", "spmotif-struc", "--label", "active", "--out", "m"], 2, "use --data"),
+        (["fit", "mols.csv", "--label", "active", "--out", "."], 2, "not a model folder"),
         (["predict", "mols.csv", "mols.csv", "--out", "p.csv"], 1, "not a model folder"),
         (["explain", "nothing", "mols.csv"], 1, "not a model folder"),
         (["export", "nothing"], 1, "not a model folder"),

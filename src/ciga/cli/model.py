@@ -51,11 +51,14 @@ def fit(
 ) -> None:
     """Train an ensemble on your data, and ERM beside it as the yardstick; say how far to trust it."""
     from ciga import options
+    from ciga.cli.fitted import print_summary
     from ciga.cli.progress import epoch_bar
     from ciga.ensemble import fit_ensemble
+    from ciga.model_folder import check_free
     from ciga.registry import load_plugin
     from ciga.settings import DEFAULT_PRESET, read_settings
 
+    check_free(out)  # before hours of training, not after
     for file in plugin:
         load_plugin(file)
     given = {"smiles": smiles, "label": label, "env": env, "split": split}
@@ -86,7 +89,7 @@ def fit(
         shown = {k: v for k, v in model.story.items() if k not in ("histories", "pictures", "data")}
         typer.echo(json.dumps({"model": str(out), "method": model.method, **shown}))
         return
-    _summary(model, out, source)
+    print_summary(model, out, source)
 
 
 def predict(
@@ -164,7 +167,9 @@ def explain(
     examined.errors = errors
     examined.notes = [*notes, *examined.notes]
     command = shlex.join(["ciga", *sys.argv[1:]])
-    report_model(loaded, examined, out, title=f"{model.name}: {subject}", subject=subject, command=command)
+    report_model(
+        loaded, examined, out, title=f"{model.resolve().name}: {subject}", subject=subject, command=command
+    )
     if json_:
         shown = {
             k: getattr(examined, k)
@@ -198,7 +203,7 @@ def export(
     if format_ not in FORMATS:
         raise UsageError(f"There is no export format '{format_}': use {' or '.join(FORMATS)}.")
     loaded = _load(model, plugin, "cpu")
-    path = out or model.with_name(model.name + FORMATS[format_])
+    path = out or model.resolve().with_name(model.resolve().name + FORMATS[format_])
     gap = write(loaded, path, format_)
     size = path.stat().st_size / 2**20
     typer.echo(f"{path} ({size:.1f} MB): differs from the original by {gap:.1g} at most on random graphs.")
@@ -283,65 +288,6 @@ def _tuned(
     said = " ".join(f"{k}={v}" for k, v in best.items())
     typer.echo(f"the best of {trials} trials on validation data: {said}", err=True)
     return best
-
-
-# ---------------------------------------------------------------- what is printed
-
-
-def _summary(model: Model, out: Path, source: str) -> None:
-    """The one screen at the end of `ciga fit`."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from ciga.explain.report import spread
-    from ciga.summary import interval
-
-    story, metric, console = model.story, model.metric, Console()
-    scores = {m: s[model.selection] for m, s in story["scores"].items()}
-    first = next(iter(scores.values()))
-    parts = [p for p in ("id_val", "id_test", "ood_val", "ood_test") if p in first] or ["train"]
-    last = parts[-1]
-    edges = any("edge_auroc" in s[last] for s in scores.values())
-    names = {"id": "like training", "ood": "shifted", "train": "training"}
-    table = Table(
-        "method",
-        *[f"{metric}, {names[p.partition('_')[0]]} ({p})" for p in parts],
-        f"calibration error ({last})",
-        *(["edge AUROC"] if edges else []),
-        title=f"mean over {len(model.seeds)} seeds [95 % interval over seeds], epoch by {model.selection}",
-        title_justify="left",
-    )
-
-    def cell(found: dict[str, Any], name: str) -> str:
-        return spread(interval([float("nan") if v is None else v for v in found[name]], name))
-
-    for name, found in scores.items():
-        row = [cell(found[p], metric) for p in parts] + [cell(found[last], "ece")]
-        row += [cell(found[last], "edge_auroc") if "edge_auroc" in found[last] else "–"] if edges else []
-        table.add_row(name, *row)
-    console.print(table)
-    flagged = story["flagged"]
-    said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
-    if said and model.gauge is not None:
-        worst = max(("size", "features", "embedding"), key=lambda k: flagged[last][k])
-        console.print(
-            f"Shift: unlike training are {said} (mostly by {worst}; by chance alone about "
-            f"{100 * model.gauge.level:.0f} %).",
-            soft_wrap=True,
-            highlight=False,
-        )
-    for warning in story["data"]["warnings"]:
-        console.print(f"Data: {warning}", soft_wrap=True, highlight=False, markup=False)
-    console.print(f"[bold]{story['advice']}[/]", soft_wrap=True, highlight=False)
-    size = sum(p.stat().st_size for p in out.iterdir()) / 2**20
-    file = source if Path(source).exists() else "FILE"
-    console.print(
-        f"model: {out} ({size:.1f} MB). Next:  ciga predict {out} {file} --out predictions.csv   or   "
-        f"ciga explain {out} {file} --out report.html",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
-    )
 
 
 def _finite(value: Any) -> Any:
