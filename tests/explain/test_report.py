@@ -163,7 +163,8 @@ def record(method: str, seed: int, value: float) -> dict[str, Any]:
     chosen = {"epoch": 3, "ood_val": scores, "ood_test": {**scores, "edge_auroc": 0.7}}
     return {
         "dataset": "spmotif-struc", "method": method, "seed": seed, "protocol": "ood", "metric": "accuracy",
-        "data": {"bias": 0.9}, "settings": {"width": 32, "alpha": NASTY if method != "erm" else 1},
+        "data": {"bias": 0.9, "variant": "clean"},
+        "settings": {"width": 32, "alpha": NASTY if method != "erm" else 1},
         "selection": "ood-val", "selected": {"ood-val": chosen, "last": chosen}, "seconds": 2.0,
     }  # fmt: skip
 
@@ -178,5 +179,11 @@ def test_the_page_of_a_benchmark(tmp_path: Path) -> None:
     assert "0.720 [" in text
     assert text.count("<tr") == 1 + 4
     assert NASTY not in text
+    assert "<h2>spmotif-struc</h2>" in text  # nothing to tell apart
+    other = {**record("erm", 1, 0.6), "data": {"bias": 0.6, "variant": "clean"}}
+    report_bench([*records, other], tmp_path / "two.html")
+    text = (tmp_path / "two.html").read_text()
+    assert "<h2>spmotif-struc bias=0.6</h2>" in text
+    assert "<h2>spmotif-struc bias=0.9</h2>" in text
     with pytest.raises(CigaError, match="no finished runs"):
         report_bench([], tmp_path / "none.html")

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ciga.explain.report import spread
+from ciga.explain.render import spread
 from ciga.model import Model
 from ciga.summary import interval
 

@@ -6,16 +6,14 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ciga import __version__
-from ciga.errors import CigaError, MissingExtra
+from ciga.errors import CigaError
 from ciga.explain import svg
 from ciga.explain.examine import Examined
 from ciga.explain.molecules import draw_fragment
-from ciga.files import atomic
+from ciga.explain.render import number, percent, spread, write_page
 from ciga.model import Model
 from ciga.summary import CONFIDENCE, interval
 
@@ -62,24 +60,31 @@ def report_model(
             "fragments": _fragments(model, examined),
             "settings": sorted(model.settings.items()),
         }
-        _write(path, "report.html", context)
+        write_page(path, "report.html", context)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise CigaError(f"The model's story.json cannot be read ({error!r}): fit the model again.") from error
 
 
 def report_bench(records: Iterable[Mapping[str, Any]], path: str | Path, title: str = "Benchmark") -> None:
     """The page of a whole benchmark: every dataset, method and selector, with intervals over seeds."""
-    groups: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        data = {k: v for k, v in record["data"].items() if v not in (None, "", False)}
-        protocol = "" if record["protocol"] == "ood" else f" ({record['protocol']})"
-        dataset = f"{record['dataset']}{protocol} {_pairs(data)}".strip()
-        groups[dataset][record["method"], json.dumps(record["settings"], sort_keys=True)].append(record)
-    if not groups:
+    records = list(records)
+    if not records:
         raise CigaError("There are no finished runs to report on.")
-    datasets = [_bench_dataset(name, group) for name, group in sorted(groups.items())]
+    telling = _telling(records)
+    groups: dict[tuple[str, str], dict[tuple[str, str], list[Mapping[str, Any]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for record in records:
+        own = {k: v for k, v in record["data"].items() if k in telling[record["dataset"]]}
+        protocol = "" if record["protocol"] == "ood" else f" ({record['protocol']})"
+        name = f"{record['dataset']}{protocol} {_pairs(own)}".strip()
+        settings = json.dumps(record["settings"], sort_keys=True)
+        groups[name, _pairs(record["data"])][record["method"], settings].append(record)
+    datasets = [_bench_dataset(*key, group) for key, group in sorted(groups.items())]
     runs = sum(row["seeds"] for dataset in datasets for row in dataset["rows"])
-    _write(path, "bench.html", {"title": title, "datasets": datasets, "runs": runs, "selectors": SELECTORS})
+    write_page(
+        path, "bench.html", {"title": title, "datasets": datasets, "runs": runs, "selectors": SELECTORS}
+    )
 
 
 # ---------------------------------------------------------------- pieces of a model's page
@@ -245,7 +250,18 @@ def _fragments(model: Model, examined: Examined | None) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- pieces of a benchmark's page
 
 
-def _bench_dataset(name: str, group: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+def _telling(records: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """For each dataset, the options in which its runs differ: these tell the headings apart."""
+    seen: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for record in records:
+        for key, value in record["data"].items():
+            seen[record["dataset"]][key].add(repr(value))
+    return {name: {k for k, values in found.items() if len(values) > 1} for name, found in seen.items()}
+
+
+def _bench_dataset(
+    name: str, data: str, group: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+) -> dict[str, Any]:
     first = next(iter(group.values()))[0]
     metric = first["metric"]
     rows, dots = [], []
@@ -269,6 +285,7 @@ def _bench_dataset(name: str, group: Mapping[tuple[str, str], Sequence[Mapping[s
             {
                 "method": method,
                 "settings": _pairs(own),
+                "count": len(own),
                 "seeds": len(records),
                 "selection": rule,
                 "scores": {s: {p: spread(v) for p, v in parts.items()} for s, parts in scores.items()},
@@ -283,6 +300,7 @@ def _bench_dataset(name: str, group: Mapping[tuple[str, str], Sequence[Mapping[s
     chart = svg.whiskers(dots, f"{metric} of each method on {test}")
     return {
         "name": name,
+        "data": data,
         "metric": metric,
         "rows": rows,
         "parts": parts,
@@ -301,46 +319,3 @@ def _known(values: Iterable[Any]) -> list[float]:
 
 def _pairs(values: Mapping[str, Any]) -> str:
     return " ".join(f"{k}={v}" for k, v in sorted(values.items()))
-
-
-def number(value: float | None) -> str:
-    """Three digits, or a dash for what is not a number."""
-    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
-
-
-def percent(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{100 * value:.1f} %"
-
-
-def spread(found: Mapping[str, float]) -> str:
-    """`0.812 [0.790, 0.834]`; without an interval where there is one seed only."""
-    if math.isnan(found["low"]):
-        return number(found["mean"])
-    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
-
-
-def _write(path: str | Path, template: str, context: Mapping[str, Any]) -> None:
-    try:
-        from jinja2 import Environment, FunctionLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError:
-        raise MissingExtra("jinja2", "report") from None
-    folder = files("ciga.explain") / "templates"
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": number, "percent": percent}
-    # Our own files and the drawings we made are markup; everything else on the page is escaped.
-    environment.filters["drawn"] = Markup
-    style, script = (
-        Markup((folder / name).read_text(encoding="utf-8")) for name in ("style.css", "report.js")
-    )
-    text = environment.get_template(template).render(
-        version=__version__, style=style, script=script, **context
-    )
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,56 @@
+"""Numbers as text, and a template as one HTML file with everything in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ciga import __version__
+from ciga.errors import MissingExtra
+from ciga.files import atomic
+
+
+def number(value: float | None) -> str:
+    """Three digits, or a dash for what is not a number."""
+    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def spread(found: Mapping[str, float]) -> str:
+    """`0.812 [0.790, 0.834]`; without an interval where there is one seed only."""
+    if math.isnan(found["low"]):
+        return number(found["mean"])
+    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+
+
+def write_page(path: str | Path, template: str, context: Mapping[str, Any]) -> None:
+    try:
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError:
+        raise MissingExtra("jinja2", "report") from None
+    folder = files("ciga.explain") / "templates"
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "percent": percent}
+    # Our own files and the drawings we made are markup; everything else on the page is escaped.
+    environment.filters["drawn"] = Markup
+    style, script = (
+        Markup((folder / name).read_text(encoding="utf-8")) for name in ("style.css", "report.js")
+    )
+    text = environment.get_template(template).render(
+        version=__version__, style=style, script=script, **context
+    )
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
