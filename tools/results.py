@@ -1,0 +1,72 @@
+"""Write the tables of docs/results.md anew from the committed records: python tools/results.py
+
+A table stands between `<!-- records: FILE -->` and `<!-- end -->`; it has a row for each configuration in
+FILE, over the seeds that are there. What all rows have in common is not repeated in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from ciga.records import read_lines
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "results.md"
+BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+#: What belongs to a data seed or a run, not to a configuration.
+APART = ("seed",)
+
+
+def options_of(record: dict[str, Any]) -> dict[str, Any]:
+    """Dataset, its options, method and settings of a record."""
+    data = {k: v for k, v in record["data"].items() if k not in APART}
+    settings = {k if k not in data else f"{k} (setting)": v for k, v in record["settings"].items()}
+    return {"dataset": record["dataset"], **data, **settings}
+
+
+def spread(values: list[float]) -> str:
+    """Mean and, of more than one seed, standard deviation (ddof 1)."""
+    return f"{mean(values):.3f}" + (f" ({stdev(values):.3f})" if len(values) > 1 else "")
+
+
+def table(file: Path) -> str:
+    """One Markdown table of all configurations in a list of records."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    records = list(read_lines(file))
+    every = [options_of(r) for r in records]
+    names = sorted({k for o in every for k in o}, key=lambda k: (k != "dataset", k != "bias", k))
+    # A method has options that others do not: only what differs among those who have it is shown.
+    shown = [k for k in names if len({repr(o[k]) for o in every if k in o}) > 1]
+    for record, options in zip(records, every, strict=True):
+        words = [f"{k}={options[k]}" for k in shown if k in options and k != "dataset"]
+        groups[f"{options['dataset']} | {record['method']} | {' '.join(words)}"].append(record)
+    lines = [
+        "| dataset | method | options | seeds | validation | test | per seed | edge AUROC |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, group in sorted(groups.items()):
+        group.sort(key=lambda r: r["seed"])
+        chosen = [(r["selected"][r["selection"]], r["metric"]) for r in group]
+        test = [s["ood_test"][metric] for s, metric in chosen]
+        validation = [s["ood_val"][metric] for s, metric in chosen if "ood_val" in s]
+        auroc = [s["ood_test"]["edge_auroc"] for s, _ in chosen if "edge_auroc" in s["ood_test"]]
+        seeds = ",".join(str(r["seed"]) for r in group)
+        each = " ".join(f"{t:.3f}" for t in test)
+        lines.append(
+            f"| {name} | {seeds} | {spread(validation) if validation else '–'} | **{spread(test)}** "
+            f"| {each} | {spread(auroc) if auroc else '–'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def filled(page: str) -> str:
+    """The page with every table made anew."""
+    return BLOCK.sub(lambda m: m[1] + "\n" + table(ROOT / m[2]) + "\n" + m[3], page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text()))
