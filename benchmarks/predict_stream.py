@@ -26,13 +26,15 @@ from ciga.settings import resolve
 from ciga.shift import Gauge
 from ciga.stream import predict_file
 
+# A molecule is HEAD + CORE + chain + END: these go together in any combination.
 CORES = ["c1ccccc1", "c1ccncc1", "C1CCCCC1", "c1ccsc1", "C1CCOC1", "c1ccc2ccccc2c1", "C1CCNCC1"]
-TAILS = ["C", "OC", "NC", "FC", "ClC", "CCC", "OCC", "CC(=O)", "NC(=O)C", "OC(=O)CC", "C=C", "CS"]
+HEADS = ["C", "OC", "NC", "FC", "ClC", "CCC", "OCC", "CC(=O)", "NC(=O)C", "OC(=O)CC", "C=C", "CS"]
+ENDS = ["", "C", "CO", "CN", "CF", "CCl", "C(C)=O", "C(N)=O", "C(O)=O", "C=C", "SC", "C#N", "CC(C)C"]
 
 
 def small_model() -> Model:
     """Two untrained networks: their speed does not depend on what they know."""
-    smiles = [f"{tail}{core}" for core, tail in itertools.product(CORES, TAILS)]
+    smiles = [f"{head}{core}" for core, head in itertools.product(CORES, HEADS)]
     store = molecules.featurise(smiles).store.labelled(torch.arange(len(smiles)) % 2)
     splits = Splits({"train": store, "id_val": store}, Task(2))
     chosen = resolve("ciga-v2", {"conv": "gin", "layers": 3, "width": 32}, preset="none")
@@ -45,12 +47,13 @@ def small_model() -> Model:
 
 
 def write_table(path: Path, rows: int) -> None:
-    """Molecules of 7 to 40 atoms, one row in a thousand bad."""
-    kinds = [f"{a}{core}{b}" for a, core, b in itertools.product(TAILS, CORES, ["", *TAILS])]
+    """Molecules of 6 to 25 heavy atoms, one row in a thousand bad."""
+    kinds = list(itertools.product(HEADS, CORES, ENDS))
     with path.open("w") as file:
         file.write("id,smiles\n")
         for i in range(rows):
-            file.write(f"{i},{'C1CC' if i % 1000 == 999 else kinds[i % len(kinds)] + 'C' * (i % 7)}\n")
+            head, core, end = kinds[i % len(kinds)]
+            file.write(f"{i},{'C1CC' if i % 1000 == 999 else head + core + 'C' * (i % 7) + end}\n")
 
 
 def main(rows: int) -> None:
