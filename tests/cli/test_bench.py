@@ -59,6 +59,27 @@ def test_bench_then_table_from_an_empty_folder(run: Run, tmp_path: Path) -> None
     assert "12 runs, 8 recorded, 4 missing" in out
 
 
+def test_two_presets_in_one_folder(run: Run) -> None:
+    """The released SPMotif data: the tuned preset has messages both ways, the published one does not."""
+    words = ["table-spmotif", *TINY, "--methods=erm", "--datasets=spmotif-struc-0.60", "--seeds=1"]
+    for preset in ("published", "tuned"):
+        assert "1 done now" in run("bench", *words, f"--preset={preset}")[2]
+    found = json.loads(run("runs", "--json")[1])
+    assert sorted(r["settings"]["undirected"] for r in found) == [False, True]
+    assert "1 runs in" in run("runs", "--where=undirected=true")[1]
+    # The last bench is what a table without options shows; it says so.
+    out = run("table", "table-spmotif")[1]
+    assert "Settings: preset 'tuned' (it changes undirected=True)." in out
+    assert "ERM, tuned" not in out
+    # Asked for the published preset, it shows the paper's own runs: other ones, none of which is there.
+    out = run("table", "table-spmotif", "--preset=published")[1]
+    assert "310 of 310 runs are missing" in out
+    # From the paper's side both are there, each in its row.
+    out = run("table", *words[:1], *TINY, "--preset=published", "--format=csv")[1]
+    seeds = {r["method"]: r["seeds"] for r in csv.DictReader(io.StringIO(out)) if r["seeds"] != "0"}
+    assert seeds == {"erm": "1", "erm-tuned": "1"}
+
+
 def test_runs_list_show_compare_export(run: Run, tmp_path: Path) -> None:
     run(
         "bench", "table-spmotif", *TINY, "--methods=erm,ciga-v1", "--datasets=spmotif-struc-0.60", "--seeds=1"

@@ -45,6 +45,12 @@ class Row:
     preset: str = ""
     group: str = "baseline"
     extra: bool = False  # ours to add, not in the paper
+    like: str = ""  # the paper's row to be set beside it, if not its own
+
+    @property
+    def source(self) -> str:
+        """The key of the paper's row."""
+        return self.like or self.key
 
 
 @dataclass(frozen=True)
@@ -226,7 +232,8 @@ def _ranked_cells(methods: Sequence[str], datasets: Sequence[str]) -> list[Cell]
 
 def _twin(row: Row, preset: str) -> Row:
     """The same method from another preset."""
-    return replace(row, key=f"{row.key}-{preset}", label=f"{row.label}, {preset}", preset=preset, extra=True)
+    key, label = f"{row.key}-{preset}", f"{row.label}, {preset}"
+    return replace(row, key=key, label=label, preset=preset, extra=True, like=row.source)
 
 
 def _table(raw: dict[str, Any]) -> Table:

@@ -148,8 +148,8 @@ def _printed(result: Result, row: Row) -> list[Text] | None:
     if not some:
         return None
     whole = [c for c in table.columns if not c.extra] == [c for c in result.columns if not c.extra]
-    average = table.printed_average.get(row.key) if whole else None
-    rank = table.printed_rank.get(row.key) if whole else None
+    average = table.printed_average.get(row.source) if whole else None
+    rank = table.printed_rank.get(row.source) if whole else None
     if table.average:
         cells.append(Text("" if average is None else f"{average:.2f}"))
     if table.ranks or table.average:

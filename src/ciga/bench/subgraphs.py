@@ -102,8 +102,7 @@ def _motifs(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any, s
             )
         lines.append((name, graphs))
     paths = [out / f"{shown.name}-{sheet.key}.{suffix}" for suffix in ("svg", "png")]
-    for path in paths:
-        gallery(lines, path, f"{sheet.title}: test graphs")
+    gallery(lines, paths, f"{sheet.title}: test graphs")
     return paths
 
 
@@ -122,7 +121,8 @@ def _molecules(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any
         for row in picks:
             _, guess, score, kept = _look(method, network, test, row)
             # A bond is two directed edges in a row, u -> v and v -> u, and both have its score.
-            drawn.append((test.columns["smiles"][row], f"predicted {names[guess]}", score[::2], kept[::2]))
+            said = f"{name}, predicted {names[guess]}"
+            drawn.append((test.columns["smiles"][row], said, score[::2], kept[::2]))
         stem = out / f"{shown.name}-{sheet.key}-{name}"
         paths += _draw_molecules(drawn, stem)
     return paths

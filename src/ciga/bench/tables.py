@@ -169,7 +169,7 @@ def fill(
             live.add(place)
             _compare_presets(changes, cell, variation)
         same = metric is None or metric == usual[column.key]
-        printed = table.printed.get(place) if same else None
+        printed = table.printed.get((row.source, column.key)) if same else None
         for rule in selections:
             values = {seed: v for seed, r in got.items() if (v := score(r, column, rule)) is not None}
             used = sorted({r["selection"] for r in got.values()}) if rule == DEFAULT else [rule]
@@ -265,5 +265,5 @@ def _notes(result: Result, records: Records, select: str) -> list[str]:
     if result.missing:
         notes.append(f"{result.missing} of {result.wanted} runs are missing{broken}.")
     if records.stale:
-        notes.append(f"{len(records.stale)} records were made under other defaults and are left out.")
+        notes.append(f"{len(set(records.stale))} records were made under other defaults and are left out.")
     return notes

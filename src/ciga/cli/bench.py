@@ -31,7 +31,10 @@ Datasets = Annotated[
 Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, like 1-5 or 1,3,5; else the paper's.")]
 Epochs = Annotated[int | None, typer.Option("--epochs", help="At most so many epochs (--set epochs=N).")]
 Preset = Annotated[
-    str, typer.Option("--preset", help="Settings to start from: published (the paper's), tuned, or none.")
+    str | None,
+    typer.Option(
+        "--preset", help="Settings to start from: published (the paper's; default), tuned, or none."
+    ),
 ]
 Rows = Annotated[
     list[str],
@@ -51,7 +54,7 @@ def bench(
     epochs: Epochs = None,
     set_: Pairs = [],  # noqa: B006
     data: DataPairs = [],  # noqa: B006
-    preset: Preset = "published",
+    preset: Preset = None,
     row: Rows = [],  # noqa: B006
     workers: Annotated[
         int | None, typer.Option(help="Processes, one thread each; else one a core.", min=1)
@@ -129,7 +132,7 @@ def table(
     epochs: Epochs = None,
     set_: Pairs = [],  # noqa: B006
     data: DataPairs = [],  # noqa: B006
-    preset: Preset = "published",
+    preset: Preset = None,
     row: Rows = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="Write here instead of printing.")] = None,
@@ -149,7 +152,7 @@ def table(
     records = _records(runs_dir, results)
     variation = _variation(set_, data, epochs, preset, plugin)
     wanted = parse_seeds(seeds)
-    if not (set_ or data or epochs or preset != "published" or plugin):
+    if not (set_ or data or epochs or preset or plugin):
         variation, more, row = _recall(runs_dir, name, row)
         if not wanted and more and not isinstance(shown, paper.Figure | paper.Statistics):
             wanted = sorted({*shown.seeds, *more})
@@ -190,7 +193,7 @@ def figure(
     epochs: Epochs = None,
     set_: Pairs = [],  # noqa: B006
     data: DataPairs = [],  # noqa: B006
-    preset: Preset = "published",
+    preset: Preset = None,
     datasets: Datasets = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     runs_dir: RunsDir = Path("runs"),
@@ -201,7 +204,7 @@ def figure(
     from ciga.bench.figures import draw
 
     variation = _variation(set_, data, epochs, preset, plugin)
-    if not (set_ or data or epochs or preset != "published" or plugin):
+    if not (set_ or data or epochs or preset or plugin):
         variation, more, _ = _recall(runs_dir, name, [])
         seeds = seeds or (",".join(map(str, more)) if more else None)
     shown = paper.exhibit(name)
@@ -244,10 +247,10 @@ def _records(runs_dir: Path, results: Sequence[Path]) -> Records:
 
 
 def _variation(
-    set_: Sequence[str], data: Sequence[str], epochs: int | None, preset: str, plugins: Sequence[Path]
+    set_: Sequence[str], data: Sequence[str], epochs: int | None, preset: str | None, plugins: Sequence[Path]
 ) -> Variation:
     from ciga import options
-    from ciga.bench.grid import Variation
+    from ciga.bench.grid import PUBLISHED, Variation
     from ciga.registry import load_plugin
 
     for file in plugins:
@@ -256,7 +259,7 @@ def _variation(
     if epochs is not None:
         settings["epochs"] = epochs
     found = tuple(str(p.resolve()) for p in plugins)
-    return Variation(options.parse_pairs(data, "--data"), settings, preset, found)
+    return Variation(options.parse_pairs(data, "--data"), settings, preset or PUBLISHED, found)
 
 
 def _own_rows(given: Sequence[str]) -> list[Row]:

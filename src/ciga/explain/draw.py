@@ -59,8 +59,10 @@ def draw_graph(axes: Any, edge_index: Tensor, nodes: int, kept: Tensor, truth: T
     axes.axis("off")
 
 
-def gallery(rows: Sequence[tuple[str, Sequence[dict[str, Any]]]], path: str | Path, title: str) -> None:
-    """A grid of graphs, one row per method, written as PNG or SVG by the path's ending.
+def gallery(
+    rows: Sequence[tuple[str, Sequence[dict[str, Any]]]], path: str | Path | Sequence[Path], title: str
+) -> None:
+    """A grid of graphs, one row per method, written as PNG or SVG by the ending of the path (or paths).
 
     Each graph is a dict with edge_index, nodes, kept, truth (or None) and caption.
     """
@@ -89,7 +91,8 @@ def gallery(rows: Sequence[tuple[str, Sequence[dict[str, Any]]]], path: str | Pa
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(title)
-    suffix = Path(path).suffix.lstrip(".") or "png"
-    with atomic(path) as temporary:
-        figure.savefig(temporary, format=suffix, dpi=130)
+    for each in [path] if isinstance(path, str | Path) else path:
+        suffix = Path(each).suffix.lstrip(".") or "png"
+        with atomic(each) as temporary:
+            figure.savefig(temporary, format=suffix, dpi=130)
     plt.close(figure)
