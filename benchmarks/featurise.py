@@ -29,18 +29,18 @@ def measure(repeat: int, quick: bool) -> Section:
     images = np.random.default_rng(0).integers(0, 256, (20 if quick else 1000, 28, 28), dtype=np.uint8)
     colours = np.arange(len(images)) % 2
 
-    def paint(workers: int | None) -> object:
+    def paint(workers: int) -> object:
         return superpixel_graphs(images, colours, workers=workers)
 
     _compare(section, "superpixels", len(images), paint, repeat)
     return section
 
 
-def _compare(
-    section: Section, what: str, items: int, job: Callable[[int | None], object], repeat: int
-) -> None:
-    job(None)  # starts the workers, which stay
-    found = take_turns({"one core": [lambda: job(1)], "all cores": [lambda: job(None)]}, repeat, warm=False)
+def _compare(section: Section, what: str, items: int, job: Callable[[int], object], repeat: int) -> None:
+    job(cores())  # starts the workers, which stay
+    found = take_turns(
+        {"one core": [lambda: job(1)], "all cores": [lambda: job(cores())]}, repeat, warm=False
+    )
     section.note(what, found)
     meaning = f"featurising {items} {what}: one core / all {cores()} (clock)"
     # By the clock: work in other processes is not this process's CPU time.

@@ -11,10 +11,12 @@ import torch
 
 from benchmarks import epochs
 from benchmarks.__main__ import LATEST, PICTURE, SECTIONS, main, worse
+from benchmarks.page import PAGE, met, page
 from benchmarks.peers import PyGNetwork, bare_logits
 from benchmarks.scale import generate
 from benchmarks.store import loop_batch
 from benchmarks.timing import Ratio, take_turns
+from benchmarks.versus import WRITTEN
 from ciga.data import GraphStore
 from ciga.methods.method import methods
 from ciga.nn.encoder import Backbone, Spec
@@ -40,6 +42,16 @@ def test_the_committed_figures_are_whole() -> None:
     assert report["machine"]["cores"] >= 1
     assert [row["graphs"] for row in report["extra"]["scale"]] == [1_000, 10_000, 100_000, 1_000_000]
     assert PICTURE.exists()
+
+
+def test_the_page_shows_the_committed_figures() -> None:
+    """If not: python -m benchmarks.page"""
+    text = PAGE.read_text()
+    assert page(text, json.loads(LATEST.read_text()), json.loads(WRITTEN.read_text())) == text
+
+
+def test_an_aim_is_met_or_not() -> None:
+    assert [met(2.0, aim) for aim in ("<= 2", "< 2", ">= 2", "")] == ["yes", "**no**", "yes", ""]
 
 
 def test_a_quick_run_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
