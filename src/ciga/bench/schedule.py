@@ -194,6 +194,7 @@ class Bench:
 
     def _fail(self, name: str, error: str) -> None:
         self.state.failed[name] = error
+        self.state.seconds_left = self._left()
         self.watch(self.state, f"{self.jobs[name]}: FAILED: {error}")
 
     def _left(self) -> float | None:
