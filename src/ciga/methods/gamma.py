@@ -27,7 +27,9 @@ class Gamma1Hot(Method):
 
     k: int = tunable(4, [3, 4, 5], low=2, high=MAX_K, help="nodes of a subgraph")
     samples: int = tunable(64, [64, 128, 256], low=1, help="subgraphs drawn from a graph that has more")
-    exact: int = tunable(256, low=1, help="evaluation looks at all subgraphs of a graph with at most so many")
+    exact: int = tunable(
+        2048, low=1, help="evaluation looks at all subgraphs of a graph with at most so many"
+    )
 
     def network(self, spec: Spec, backbone: Backbone) -> DensityNetwork:
         return DensityNetwork(spec, backbone, self.k, self.samples, self.exact)
