@@ -9,6 +9,9 @@ export PYTHON NO_UV
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= passive
 
+# Compiled files halve the time a command takes to start; the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The datasets' raw files, where they lie beside the clone. Without them, tests that need them are skipped.
 ifndef CIGA_DATA
 ifneq ($(wildcard ../shared/data),)

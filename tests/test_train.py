@@ -218,6 +218,23 @@ def test_a_loss_that_is_no_number_stops_the_run_and_says_why(toy: Splits) -> Non
 
 
 @dataclass
+class Stumbling(ERM):
+    """Fails, as sorting by scores that are no numbers does, once the weights are gone."""
+
+    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+        if step.number == 2:
+            raise IndexError("out of range")
+        return super().loss(network, batch, step)
+
+
+def test_weights_beyond_all_bounds_are_the_reason_given(toy: Splits) -> None:
+    with pytest.raises(CigaError, match="beyond all bounds in epoch 0: try a smaller learning rate"):
+        trained(toy, Stumbling(), lr=1e30)
+    with pytest.raises(IndexError):  # a mistake in a method stays what it is
+        trained(toy, Stumbling(), lr=1e-3)
+
+
+@dataclass
 class Constant(ERM):
     """Predicts the same whatever it has learnt."""
 

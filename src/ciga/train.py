@@ -153,7 +153,15 @@ def _train_epoch(
             method.critic_loss(network, batch, step).backward()
             inner.step()
         outer.zero_grad()
-        terms = method.loss(network, batch, step)
+        try:
+            terms = method.loss(network, batch, step)
+        except (IndexError, RuntimeError, ValueError) as error:
+            # Weights beyond all bounds may fail in many ways, all for one reason. (NaN is below nothing.)
+            if all(bool(p.abs().max() < 1e10) for p in network.parameters() if p.numel()):
+                raise
+            raise CigaError(
+                f"The weights grew beyond all bounds in epoch {epoch}: try a smaller learning rate (--set lr=…)."
+            ) from error
         torch.stack(list(terms.values())).sum().backward()
         outer.step()
         # Summed as tensors and read once an epoch: reading a number at every step would wait for the device.
