@@ -160,7 +160,8 @@ def _train_epoch(
             if all(bool(p.abs().max() < 1e10) for p in network.parameters() if p.numel()):
                 raise
             raise CigaError(
-                f"The weights grew beyond all bounds in epoch {epoch}: try a smaller learning rate (--set lr=…)."
+                f"The weights grew beyond all bounds in epoch {epoch}: "
+                "try a smaller learning rate (--set lr=…)."
             ) from error
         torch.stack(list(terms.values())).sum().backward()
         outer.step()
