@@ -31,9 +31,11 @@ def random_case() -> tuple[torch.Tensor, ...]:
     return edges, weight, share, torch.tensor([0, 2, 3, 6, 8]), torch.tensor([0] * 5 + [1] * 4)
 
 
+@pytest.mark.parametrize("small", [64, 1])
 @pytest.mark.parametrize("limit", [2**22, 0])
-def test_coarsening_equals_dense_products(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coarsening_equals_dense_products(limit: int, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asap, "DENSE", limit)  # padded matrices, or a join of index lists
+    monkeypatch.setattr(asap, "SMALL", small)  # both graphs in one group, or one in each
     edges, weight, share, chosen, batch = random_case()
     a, s = torch.zeros(9, 9), torch.zeros(9, 9)
     for e in range(edges.size(1)):

@@ -17,6 +17,8 @@ from ciga.topology import expand
 
 #: Numbers in a padded stack of adjacency matrices up to which coarsening multiplies them as they are.
 DENSE = 2**26
+#: Graphs up to this size share a group.
+SMALL = 64
 
 
 class Pooling(nn.Module):
@@ -88,42 +90,73 @@ def coarsen(
     """
     place = torch.full_like(batch, -1)
     place[chosen] = torch.arange(chosen.numel(), device=chosen.device)
-    stays = (place[edges[1]] >= 0).nonzero().flatten()
-    widest = int(torch.bincount(batch).max()) if batch.numel() else 0
-    product = _padded if graphs * widest**2 <= DENSE else _joined
-    return product(edges, weight, share, stays, place, batch, graphs)
+    sizes = torch.bincount(batch, minlength=graphs)
+    # Graphs of about one size go together: a matrix is padded to the widest of its group.
+    group = sizes.clamp(min=SMALL).log2().ceil()
+    owner = batch[edges[0]]
+    parts = []
+    for level in group.unique():
+        members = (group == level).nonzero().flatten()
+        rows = (group[owner] == level).nonzero().flatten()
+        stays = rows[place[edges[1, rows]] >= 0]
+        padded = members.numel() * int(sizes[members].max()) ** 2 <= DENSE
+        parts.append(
+            _padded(edges, weight, share, rows, stays, place, batch, members)
+            if padded
+            else _joined(edges, weight, share, rows, stays, place)
+        )
+    if not parts:
+        return edges.new_zeros(2, 0), weight.new_zeros(0)
+    index, strength = zip(*parts, strict=True)
+    return torch.cat(index, 1), torch.cat(strength)
 
 
 def _padded(
-    edges: Tensor, weight: Tensor, share: Tensor, stays: Tensor, place: Tensor, batch: Tensor, graphs: int
+    edges: Tensor,
+    weight: Tensor,
+    share: Tensor,
+    rows: Tensor,
+    stays: Tensor,
+    place: Tensor,
+    batch: Tensor,
+    members: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """The product as two batched products of padded matrices: quick where graphs are small."""
-    sizes = torch.bincount(batch, minlength=graphs)
-    kept = torch.bincount(batch[place >= 0], minlength=graphs)
+    """The product for the graphs `members` as two batched products of padded matrices.
+
+    `rows` are their edges, `stays` those of them that lead to a cluster that stays.
+    """
+    sizes = torch.bincount(batch)
+    kept = torch.bincount(batch[place >= 0], minlength=sizes.numel())
     first, first_kept = sizes.cumsum(0) - sizes, kept.cumsum(0) - kept
-    n, k = int(sizes.max()), int(kept.max())
-    graph = batch[edges[0]]
-    u, v = edges - first[graph]
-    a = weight.new_zeros(graphs * n * n).index_add(0, (graph * n + u) * n + v, weight).view(graphs, n, n)
-    cluster = place[edges[1, stays]] - first_kept[graph[stays]]
-    s = share.new_zeros(graphs * n * k).index_add(
-        0, (graph[stays] * n + u[stays]) * k + cluster, share[stays]
-    )
-    s = s.view(graphs, n, k)
+    graphs, n, k = members.numel(), int(sizes[members].max()), int(kept[members].max())
+    local = torch.empty_like(sizes).index_copy_(0, members, torch.arange(graphs, device=members.device))
+
+    def at(chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        graph = batch[edges[0, chosen]]
+        return graph, local[graph], edges[:, chosen] - first[graph]
+
+    _, graph, (u, v) = at(rows)
+    a = weight.new_zeros(graphs * n * n).index_add(0, (graph * n + u) * n + v, weight[rows])
+    owner, graph, (u, v) = at(stays)
+    cluster = place[edges[1, stays]] - first_kept[owner]
+    s = share.new_zeros(graphs * n * k).index_add(0, (graph * n + u) * k + cluster, share[stays])
+    a, s = a.view(graphs, n, n), s.view(graphs, n, k)
     dense = s.mT @ a @ s
     owner, i, j = (dense.detach() * (1 - torch.eye(k, device=dense.device))).nonzero().T
-    return torch.stack([i, j]) + first_kept[owner], dense.flatten().index_select(0, (owner * k + i) * k + j)
+    index = torch.stack([i, j]) + first_kept[members[owner]]
+    return index, dense.flatten().index_select(0, (owner * k + i) * k + j)
 
 
 def _joined(
-    edges: Tensor, weight: Tensor, share: Tensor, stays: Tensor, place: Tensor, batch: Tensor, graphs: int
+    edges: Tensor, weight: Tensor, share: Tensor, rows: Tensor, stays: Tensor, place: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The product as a join of index lists: an edge (u, v) of A joins each cluster of u to each of v."""
     u, v = edges
     stays = stays[u[stays].argsort(stable=True)]  # memberships, sorted by member
-    count = torch.bincount(u[stays], minlength=batch.numel())
+    count = torch.bincount(u[stays], minlength=place.numel())
     start = count.cumsum(0) - count
-    edge, left = expand(start[u], count[u], stays)
+    edge, left = expand(start[u[rows]], count[u[rows]], stays)
+    edge = rows[edge]
     row, right = expand(start[v[edge]], count[v[edge]], stays)
     edge, left = edge[row], left[row]
     value = share[left] * weight[edge] * share[right]
