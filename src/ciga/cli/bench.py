@@ -381,6 +381,8 @@ def _prepare(shown: Any, variation: Variation, datasets: Sequence[str]) -> None:
 
 def _list(records: Records) -> None:
     from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Column
     from rich.table import Table as View
 
     from ciga.bench import paper
@@ -388,22 +390,27 @@ def _list(records: Records) -> None:
     from ciga.bench.grid import Variation, jobs
 
     estimate = Estimate(records)
-    view = View("name", "what", "in the paper", "cells", "runs", "recorded", "core-hours")
-    view.columns[0].no_wrap = True
-    for number in range(3, 7):
-        view.columns[number].justify = "right"
+    view = View(
+        Column("name, and where in the paper", overflow="fold"),
+        *(
+            Column(word, justify="right", no_wrap=True)
+            for word in ("cells", "runs", "recorded", "core-hours")
+        ),
+    )
+
+    def add(name: str, shown: Any, *numbers: str) -> None:
+        view.add_row(f"[bold]{name}[/bold]\n{escape(shown.title)}; {escape(shown.source)}", *numbers)
+
     for name, shown in paper.exhibits().items():
         if isinstance(shown, paper.Statistics):
-            view.add_row(name, shown.title, shown.source, str(len(shown.columns)), "none", "", "0")
+            add(name, shown, str(len(shown.columns)), "none", "", "0")
             continue
         cells = shown.cells()
         todo = jobs(cells, Variation())
         done = sum(records.find(j.config) is not None for j in todo)
         total = estimate.total(todo) / 3600
         distinct = len({json.dumps(vars(c), sort_keys=True) for c in cells})
-        view.add_row(
-            name, shown.title, shown.source, str(distinct), str(len(todo)), str(done), f"{total:.1f}"
-        )
+        add(name, shown, str(distinct), str(len(todo)), str(done), f"{total:.1f}")
     Console().print(view)
     known = sum(len(times) for times in estimate.exact.values())
     source = f"from {known} records here" if known else "a rough guess: there is no record here yet"
