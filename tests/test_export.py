@@ -41,6 +41,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("ciga-v2", {"conv": "gcn-ogb", "budget": "threshold", "size": 0.5, "readout": "max"}),
     ("ciga-v2", {"conv": "gin", "size": 0.6, "edge_features": 3, "virtual_node": True, "jk": "sum"}),
     ("ciga-v2", {"conv": "gcn", "features": 0, "edge_features": 3, "readout": "sum", "jk": "max"}),
+    ("ciga-v1", {"conv": "gin", "node_features": False, "classifier_input": "raw"}),
     ("dir", {"conv": "gin"}),
     ("gsat", {"conv": "gin", "edge_features": 3}),
 ]
@@ -97,6 +98,7 @@ def test_onnx(tmp_path: Path) -> None:
     [
         ("erm", {"conv": "gat"}, "conv=gat cannot be exported"),
         ("gib", {"conv": "gin"}, "gib cannot be exported"),
+        ("erm", {"undirected": True}, "undirected=true cannot be exported: store its edges in both"),
     ],
 )
 def test_what_cannot_be_exported_says_so(

@@ -314,6 +314,11 @@ def _check_exportable(model: Model) -> None:
         raise UsageError(
             f"A model with conv={conv} cannot be exported: train it with conv={', '.join(CONVS)}."
         )
+    if model.chosen.backbone.undirected:
+        raise UsageError(
+            "A model with undirected=true cannot be exported: store its edges in both directions and train "
+            "it without."
+        )
     known = (GraphNetwork, InvariantNetwork, AttentionNetwork)
     if not all(type(m) in known for m in model.members):
         raise UsageError(
