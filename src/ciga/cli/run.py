@@ -82,7 +82,8 @@ def run(
 def methods(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
     """List every method with its hyper-parameters."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.markup import escape
+    from rich.table import Column, Table
 
     from ciga import options
     from ciga.methods.method import methods as registry
@@ -110,19 +111,22 @@ def methods(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
     if json_:
         typer.echo(json.dumps(rows))
         return
+    # Names that one types are never cut: what needs room shares a column and wraps.
     table = Table(
-        "method", "what it does", "environments", "subgraph", "SCMs", "hyper-parameters", show_lines=True
+        "method",
+        "needs",
+        Column("hyper-parameters and their defaults", overflow="fold"),
+        show_lines=True,
     )
     for name, row in rows.items():
         knobs = [f"{k}={v['default']}" for k, v in row["hyperparameters"].items()]
-        yes = {True: "yes", False: ""}
+        about = [row["summary"]]
+        about += ["extracts a subgraph"] if row["subgraph"] else []
+        about += ["for " + ", ".join(row["scms"])] if row["scms"] else []
         table.add_row(
-            name,
-            row["summary"],
-            yes[row["environments"]],
-            yes[row["subgraph"]],
-            ", ".join(row["scms"]),
-            "  ".join(knobs),
+            f"[bold]{name}[/bold]\n" + escape("; ".join(about)),
+            "environments" if row["environments"] else "",
+            escape("\n".join(knobs)),
         )
     Console().print(table)
 
