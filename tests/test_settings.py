@@ -109,6 +109,10 @@ def test_tuned_is_published_where_nothing_was_searched_again() -> None:
     # Where edges are stored once, messages go both ways, whatever the method.
     for method in ("ciga-v2", "erm", "gsat"):
         assert resolve(method, dataset="spmotif-struc", data={"variant": "paper"}).flat()["undirected"]
+    # Where every node carries the shortcut, structure alone is looked at, whatever the method.
+    for method in ("ciga-v2", "erm", "gsat"):
+        assert not resolve(method, dataset="spmotif-mixed").flat()["node_features"]
+        assert resolve(method, dataset="spmotif-struc").flat()["node_features"]
     # A baseline has the same network and schedule under both.
     assert resolve("erm", dataset="spmotif-struc") == resolve(
         "erm", dataset="spmotif-struc", preset="published"
