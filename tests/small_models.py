@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -75,3 +77,14 @@ def write_molecules(path: Path, bad: bool = True) -> Path:
         lines[5:5] = ["bad1,C(C,1,x", "bad2,CCO"]
     path.write_text("\n".join(["id,smiles,active,note", *lines]) + "\n")
     return path
+
+
+def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """A damage done to the model.json of a folder."""
+
+    def damage(folder: Path) -> None:
+        about = json.loads((folder / "model.json").read_text())
+        change(about)
+        (folder / "model.json").write_text(json.dumps(about))
+
+    return damage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from ciga.data import GraphStore, Splits
 from ciga.errors import CigaError, UsageError
 from ciga.estimator import GraphOODClassifier
 from tests.helpers import permuted, random_graph
+from tests.small_models import edit
 
 QUICK: dict[str, Any] = {"layers": 1, "width": 8, "epochs": 2, "device": "cpu"}
 CLASSES = np.array(["cycle", "house", "crane"])
@@ -259,17 +259,6 @@ def test_a_loaded_model_can_be_cloned_and_saved_again(
 
 def test_nothing_in_a_folder_is_a_pickle(folder: Path) -> None:
     assert {p.suffix for p in folder.iterdir()} == {".json", ".safetensors"}
-
-
-def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    """A damage done to model.json."""
-
-    def damage(folder: Path) -> None:
-        about = json.loads((folder / "model.json").read_text())
-        change(about)
-        (folder / "model.json").write_text(json.dumps(about))
-
-    return damage
 
 
 def weights(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from ciga.errors import CigaError, UsageError
 from ciga.files import write_tensors
 from ciga.model import Model
-from tests.small_models import toy_model, toy_splits
+from tests.small_models import edit, toy_model, toy_splits
 
 
 @pytest.fixture(scope="module")
@@ -111,15 +111,6 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
 class Evil:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, ("pwned",)
-
-
-def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    def damage(folder: Path) -> None:
-        about = json.loads((folder / "model.json").read_text())
-        change(about)
-        (folder / "model.json").write_text(json.dumps(about))
-
-    return damage
 
 
 def shifted(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
