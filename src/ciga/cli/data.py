@@ -33,6 +33,9 @@ def datasets(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
         typer.echo(json.dumps(rows))
         return
     table = Table("dataset", "shift", "classes", "metric", "graphs in each split", "files")
+    for column in table.columns:
+        column.overflow = "fold"
+    table.columns[0].no_wrap = True  # a name that one types stays whole
     for name, row in rows.items():
         sizes = "  ".join(f"{part} {count:,}" for part, count in (row["sizes"] or {}).items())
         table.add_row(
@@ -188,7 +191,7 @@ def _stats_table(found: dict[str, Any]) -> Any:
         title=f"{found['name']}: {found['classes']} classes, {found['metric']}", title_justify="left"
     )
     for column in ("split", "graphs", "paper", "nodes", "paper", "edges", "paper", "class shares %", "paper"):
-        table.add_column(column, justify="left" if column == "split" else "right")
+        table.add_column(column, justify="left" if column == "split" else "right", overflow="fold")
     rows = dict(found["splits"])
     if "small" in paper["class_shares"]:
         small = [rows[part]["class_counts"] for part in ("train", "id_val")]
