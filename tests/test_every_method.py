@@ -258,6 +258,20 @@ def test_without_node_features_only_the_structure_counts(name: str) -> None:
     torch.testing.assert_close(one, two)
 
 
+@pytest.mark.parametrize("name", TRAINED)
+def test_walks_are_the_same_from_the_store_and_worked_out_on_the_spot(name: str) -> None:
+    data, method = splits(), make(name)
+    ready = rebuilt(
+        data.train, torch.arange(data.train.x.size(0)), data.train.edge_index, data.train.edge_ptr
+    )
+    ready.remember_walks(5)
+    torch.manual_seed(0)
+    network = method.network(Spec.of(data), replace(BACKBONE, walks=5)).eval()
+    with torch.inference_mode():
+        one, two = (method.logits(network, s.batch(slice(None))) for s in (data.train, ready))
+    torch.testing.assert_close(one, two)
+
+
 def kinds_of_batch() -> dict[str, tuple[Splits, Tensor]]:
     """Data and the rows of a batch in it."""
     data = splits()

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from ciga.averaging import WeightAverage
 from ciga.errors import CigaError
 from ciga.files import read_tensors, write_tensors
 
@@ -27,9 +28,11 @@ def write_checkpoint(
     network: nn.Module,
     optimizers: tuple[torch.optim.Optimizer, ...],
     side: dict[str, Tensor],
+    average: WeightAverage | None = None,
 ) -> None:
     tensors = {f"network/{k}": v for k, v in network.state_dict().items()}
     tensors |= {f"side/{k}": v for k, v in side.items()}
+    tensors |= {f"average/{k}": v for k, v in (average.state() if average else {}).items()}
     for selector, state in fitted.states.items():
         tensors |= {f"best/{selector}/{k}": v for k, v in state.items()}
     for i, optimizer in enumerate(optimizers):
@@ -39,13 +42,17 @@ def write_checkpoint(
 
 
 def read_checkpoint(
-    file: Path, fitted: Progressed, network: nn.Module, optimizers: tuple[torch.optim.Optimizer, ...]
+    file: Path,
+    fitted: Progressed,
+    network: nn.Module,
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    average: WeightAverage | None = None,
 ) -> dict[str, Tensor]:
     """Put everything back as the checkpoint has it; returns what `prepare` had found."""
     tensors, meta = read_tensors(file)
     fitted.history = json.loads(meta["history"])
     fitted.seconds = float(meta["seconds"])
-    groups: dict[str, dict[str, Tensor]] = {"network": {}, "side": {}, "best": {}, "adam": {}}
+    groups: dict[str, dict[str, Tensor]] = {"network": {}, "side": {}, "best": {}, "adam": {}, "average": {}}
     for name, tensor in tensors.items():
         kind, _, rest = name.partition("/")
         groups[kind][rest] = tensor
@@ -56,6 +63,8 @@ def read_checkpoint(
         network.load_state_dict(groups["network"])
     except RuntimeError as error:
         raise CigaError(f"{file} belongs to another network: delete its folder to start afresh.") from error
+    if average is not None:
+        average.restore(groups["average"])
     for i, optimizer in enumerate(optimizers):
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in groups["adam"].items():

@@ -319,6 +319,11 @@ def _check_exportable(model: Model) -> None:
             "A model with undirected=true cannot be exported: store its edges in both directions and train "
             "it without."
         )
+    if model.chosen.backbone.walks:
+        raise UsageError(
+            "A model with walks cannot be exported: train it without, or give their return probabilities as "
+            "node features of the data."
+        )
     known = (GraphNetwork, InvariantNetwork, AttentionNetwork)
     if not all(type(m) in known for m in model.members):
         raise UsageError(

@@ -32,6 +32,7 @@ class ExtractingMethod(Method):
         "feat", ["feat", "raw"], choices=("feat", "raw"), help="node features f_c sees"
     )
     scorer: str = tunable("mlp", choices=SCORERS, help="MLP([h_u; h_v]) or sigma(Z Z^T)")
+    noise: float = tunable(0.0, [0.0, 0.5, 1.0], low=0.0, help="Gumbel noise on edge scores in training")
     classifier_width: int | None = tunable(None, low=1, help="hidden dimension of f_c, where it differs")
 
     def __post_init__(self) -> None:
@@ -39,7 +40,7 @@ class ExtractingMethod(Method):
 
     def extraction(self) -> dict[str, Any]:
         """The options of an `InvariantNetwork` that the fields above hold."""
-        names = ("budget", "size", "classifier_input", "scorer", "classifier_width")
+        names = ("budget", "size", "classifier_input", "scorer", "noise", "classifier_width")
         return {name: getattr(self, name) for name in names}
 
     def network(self, spec: Spec, backbone: Backbone) -> nn.Module:

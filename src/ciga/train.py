@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ciga.averaging import WeightAverage
 from ciga.checkpoint import read_checkpoint, write_checkpoint
 from ciga.data.catalog import Progress, silent
 from ciga.data.splits import Splits
@@ -46,6 +47,13 @@ class Training:
     batch_size: int = tunable(32, [32, 64, 128], low=1)
     lr: float = tunable(1e-3, [1e-4, 3e-4, 1e-3, 3e-3], low=0.0, help="Adam's learning rate")
     weight_decay: float = tunable(0.0, [0.0, 1e-5, 1e-4], low=0.0)
+    averaging: float = tunable(
+        0.0,
+        [0.0, 0.99, 0.999],
+        low=0.0,
+        high=0.99999,
+        help="decay of the mean of weights that is scored and kept",
+    )
 
 
 @dataclass
@@ -88,15 +96,18 @@ def fit(
     backbone, training = backbone or Backbone(), training or Training()
     place = pick_device(device)
     metric = splits.task.metric
+    for part in splits:
+        splits[part].remember_walks(backbone.walks)
     with _quiet_machine(threads):
         fitted = Fitted(method, backbone, Spec.of(splits), tuple(splits))
         _seed(seed, "init")
         network = method.network(fitted.spec, backbone).to(place)
         optimizers = _optimizers(method, network, training)
+        average = WeightAverage(network, training.averaging) if training.averaging else None
         context = _context(splits, fitted.spec, backbone, training, seed, device, threads)
         file = None if folder is None else folder / "checkpoint.safetensors"
         if file is not None and file.exists():
-            side = read_checkpoint(file, fitted, network, optimizers)
+            side = read_checkpoint(file, fitted, network, optimizers, average)
         else:
             side = method.prepare(context)
         side = {k: v.to(place) for k, v in side.items()}
@@ -111,15 +122,18 @@ def fit(
                 method.fit(network, context, progress)
                 network.to(place)
             else:
-                terms = _train_epoch(method, network, splits.train, training, optimizers, side, epoch)
-            found = {s: evaluate(method, network, splits[s]) for s in splits if s in EVERY_EPOCH}
-            seconds = time.perf_counter() - began
-            row = {"epoch": epoch, "terms": terms, "metrics": found, "seconds": seconds}
-            fitted.seconds += seconds
-            fitted.history.append(row)
-            _remember(fitted, network, metric)
+                terms = _train_epoch(
+                    method, network, splits.train, training, optimizers, side, epoch, average
+                )
+            with average.in_place() if average and not method.closed_form else nullcontext():
+                found = {s: evaluate(method, network, splits[s]) for s in splits if s in EVERY_EPOCH}
+                seconds = time.perf_counter() - began
+                row = {"epoch": epoch, "terms": terms, "metrics": found, "seconds": seconds}
+                fitted.seconds += seconds
+                fitted.history.append(row)
+                _remember(fitted, network, metric)
             if file is not None:
-                write_checkpoint(file, fitted, network, optimizers, side)
+                write_checkpoint(file, fitted, network, optimizers, side, average)
             if on_epoch is not None:
                 on_epoch(row, rounds)
         _score_selected(fitted, splits, metric, place)
@@ -134,6 +148,7 @@ def _train_epoch(
     optimizers: tuple[torch.optim.Optimizer, torch.optim.Optimizer],
     side: dict[str, Tensor],
     epoch: int,
+    average: WeightAverage | None = None,
 ) -> dict[str, float]:
     """One pass over the training graphs; the mean of every loss term."""
     outer, inner = optimizers
@@ -165,6 +180,8 @@ def _train_epoch(
             ) from error
         torch.stack(list(terms.values())).sum().backward()
         outer.step()
+        if average is not None:
+            average.update(step.number)
         # Summed as tensors and read once an epoch: reading a number at every step would wait for the device.
         for name, value in terms.items():
             total = value.detach() * batch.num_graphs

@@ -167,13 +167,32 @@ def test_ogb_gcn_by_a_loop(graph: tuple[Tensor, Tensor, Tensor]) -> None:
     torch.testing.assert_close(conv(x, edges_of(index, weight, attr)), torch.stack(expected))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("gat", GATConv), ("sage", SAGEConv), ("pna", PNAConv)])
+@pytest.mark.parametrize(("name", "kind"), [("gat", GATConv), ("pna", PNAConv)])
 def test_pyg_convs_are_used_as_they_are(name: str, kind: type, graph: tuple[Tensor, Tensor, Tensor]) -> None:
     x, index, _ = graph
     conv = conv_of(name)
     assert isinstance(conv, PyGConv)
     assert isinstance(conv.conv, kind)
     torch.testing.assert_close(conv(x, edges_of(index)), conv.conv(x, index))
+
+
+def test_sage_is_pygs_sage(graph: tuple[Tensor, Tensor, Tensor]) -> None:
+    x, index, _ = graph
+    ours, theirs = conv_of("sage"), SAGEConv(WIDTH, OUT)
+    theirs.lin_l.weight, theirs.lin_l.bias = ours.neighbours.weight, ours.neighbours.bias
+    theirs.lin_r.weight = ours.own.weight
+    assert_same(lambda x: ours(x, edges_of(index)), lambda x: theirs(x, index), x)
+
+
+def test_a_mean_of_neighbours_does_not_grow_with_their_number() -> None:
+    conv = conv_of("sage")
+
+    def hub(leaves: int) -> Tensor:
+        x = torch.ones(leaves + 1, WIDTH)
+        index = torch.stack([torch.arange(1, leaves + 1), torch.zeros(leaves, dtype=torch.long)])
+        return conv(x, Edges(index, None, None, leaves + 1))[0]
+
+    torch.testing.assert_close(hub(3), hub(300))
 
 
 def test_k_gnn_layer_is_pygs_weighted_graph_conv(graph: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -185,7 +204,7 @@ def test_k_gnn_layer_is_pygs_weighted_graph_conv(graph: tuple[Tensor, Tensor, Te
     assert_same(lambda x: ours(x, edges_of(index, weight)), lambda x: theirs(x, index, weight), x)
 
 
-@pytest.mark.parametrize("name", ["gcn", "gcn-ogb", "gin", "k123"])
+@pytest.mark.parametrize("name", ["gcn", "gcn-ogb", "gin", "sage", "k123"])
 @pytest.mark.parametrize("with_attr", [False, True])
 def test_gradients_by_finite_differences(
     name: str, with_attr: bool, graph: tuple[Tensor, Tensor, Tensor]
@@ -204,7 +223,7 @@ def test_gradients_by_finite_differences(
 
 def test_a_hook_is_gone_after_its_pass(graph: tuple[Tensor, Tensor, Tensor]) -> None:
     x, index, _ = graph
-    conv = conv_of("sage")
+    conv = conv_of("gat")
     before = conv(x, edges_of(index))
     conv(x, edges_of(index, torch.zeros(index.size(1))))
     torch.testing.assert_close(conv(x, edges_of(index)), before)

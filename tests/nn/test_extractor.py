@@ -146,3 +146,17 @@ def test_a_batch_without_any_edge(budget: str) -> None:
     batch = batch_of([random_graph(3, 0, 0), random_graph(1, 0, 1)])
     found = extractor_of(budget=budget)(batch.x, batch)
     assert found.score.shape == found.kept.shape == (0,)
+
+
+def test_noise_samples_edges_by_their_score_in_training_only() -> None:
+    batch = batch_of([random_graph(6, 7, seed=0)])
+    h = torch.randn(batch.num_nodes, WIDTH, generator=torch.Generator().manual_seed(3))
+    extractor = extractor_of(budget="count", size=1)
+    extractor.noise = 0.5
+    best = extractor.eval()(h, batch)
+    assert torch.equal(best.kept, extractor.keep(best.score, batch))
+    extractor.train()
+    torch.manual_seed(0)
+    often = torch.stack([extractor(h, batch).kept for _ in range(4000)]).float().mean(0)
+    # The largest of score + noise * Gumbel is a draw from softmax(score / noise).
+    torch.testing.assert_close(often, (best.score / 0.5).softmax(0), atol=0.03, rtol=0)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ciga.data.links import Links
+from ciga.data.walks import return_probabilities
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Batch:
     edge_truth: Tensor | None  # [E] True on the edges of the invariant subgraph, where it is known
     index: Tensor  # [G] row of each graph in the store it came from
     num_graphs: int
+    walks: Tensor | None = None  # [N, steps] return probabilities, where the store has them ready
 
     @property
     def num_nodes(self) -> int:
@@ -49,6 +51,12 @@ class Batch:
     def links(self) -> Links:
         """The edges, to sum along."""
         return Links(self.edge_index, self.num_nodes)
+
+    def return_probabilities(self, steps: int) -> Tensor:
+        """[N, steps] of each node (see `ciga.data.walks`), on whose columns more steps have no influence."""
+        if self.walks is not None and self.walks.size(1) >= steps:
+            return self.walks[:, :steps]
+        return return_probabilities(self.edge_index, self.num_nodes, steps)
 
     @property
     def both_ways(self) -> Batch:

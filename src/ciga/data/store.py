@@ -67,6 +67,7 @@ class GraphStore:
             self._validate()
             pair, pair_ptr = number_pairs(self.edge_index, self.node_ptr, self.edge_ptr)
         self.pair, self.pair_ptr = pair, pair_ptr
+        self.walks: Tensor | None = None  # [N, steps], once `remember_walks` was called
 
     # ---------------------------------------------------------------- what it holds
 
@@ -133,6 +134,11 @@ class GraphStore:
             if rows.numel():
                 yield from self._assemble(rows, batch_size)
 
+    def remember_walks(self, steps: int) -> None:
+        """Work out the return probabilities of all nodes once, so that batches bring them along."""
+        if steps and (self.walks is None or self.walks.size(1) < steps):
+            self.walks = torch.cat([b.return_probabilities(steps) for b in self.batches(1024, chunk=1)])
+
     def _assemble(self, rows: Tensor, size: int) -> list[Batch]:
         """The graphs at `rows` in batches of `size`; nodes and undirected edges are counted within each."""
         graphs = rows.numel()
@@ -177,6 +183,7 @@ class GraphStore:
             split(taken(self.edge_truth, edge_rows), by_edge),
             split(rows, by_graph),
             by_graph,
+            split(taken(self.walks, node_rows), by_node),
             strict=False,
         )
         return [Batch(*fields) for fields in parts]

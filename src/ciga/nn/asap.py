@@ -176,7 +176,7 @@ class PooledNetwork(nn.Module):
         single = replace(backbone, layers=1, jk="last")
         width = backbone.width
         self.convs = nn.ModuleList([Encoder(spec.features, spec.edge_features, single, spec.degrees)])
-        above = replace(single, node_features=True)  # what the level below says is always seen
+        above = replace(single, node_features=True, walks=0)  # what the level below says is always seen
         self.convs.extend(Encoder(width, 0, above, spec.degrees) for _ in range(backbone.layers - 1))
         self.pools = nn.ModuleList(Pooling(width, ratio) for _ in range(backbone.layers - 1))
         self.readout = Readout(backbone.readout, width)
@@ -194,5 +194,5 @@ class PooledNetwork(nn.Module):
                 x, edges, weight, owner = self.pools[i](
                     h, level.edge_index, weight, level.batch, batch.num_graphs
                 )
-                level = replace(level, x=x, edge_index=edges, edge_attr=None, batch=owner)
+                level = replace(level, x=x, edge_index=edges, edge_attr=None, batch=owner, walks=None)
         return self.head(total)

@@ -13,7 +13,7 @@ from ciga.data.batch import mirrored
 from ciga.data.links import Links
 from ciga.data.splits import Splits
 from ciga.data.store import Batch, GraphStore
-from ciga.nn.conv import GCN, GIN, OGBGCN, Edges, gat, pna, sage
+from ciga.nn.conv import GCN, GIN, OGBGCN, SAGE, Edges, gat, pna
 from ciga.nn.kgnn import GraphConv, SetLevels
 from ciga.nn.norm import PartNorm
 from ciga.nn.readout import mean_of
@@ -36,6 +36,9 @@ class Backbone:
     )
     virtual_node: bool = tunable(False, help="a node joined to all others of its graph")
     node_features: bool = tunable(True, help="use node features; without them a GNN sees structure alone")
+    walks: int = tunable(
+        0, [0, 8], low=0, high=32, help="steps of random walks whose return probabilities a node sees, too"
+    )
     edge_features: bool = tunable(True, help="use edge features where the data has them")
     undirected: bool = tunable(False, help="messages go both ways along edges that the data stores once")
 
@@ -82,9 +85,10 @@ class Encoder(nn.Module):
         super().__init__()
         width, layers = backbone.width, backbone.layers
         self.edge_inputs = edge_inputs if backbone.edge_features else 0
+        self.features, self.walks = inputs if backbone.node_features else 0, backbone.walks
         # A graph without features still has a structure: give every node the constant 1.
-        self.constant = inputs == 0 or not backbone.node_features
-        inputs = 1 if self.constant else inputs
+        self.constant = self.features + self.walks == 0
+        inputs = 1 if self.constant else self.features + self.walks
         embed = backbone.virtual_node or backbone.conv == "gcn-ogb"
         self.embed = nn.Linear(inputs, width) if embed else None
         sizes = [width if embed else inputs] + [width] * (layers - 1)
@@ -103,7 +107,7 @@ class Encoder(nn.Module):
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None, border: int | None = None) -> Tensor:
         edges = self._edges(batch, edge_weight, border)
-        h = batch.x if not self.constant else batch.x.new_ones(batch.num_nodes, 1)
+        h = self._inputs(batch)
         h = h if self.embed is None else self.embed(h)
         seen: list[Tensor] = []
         last = len(self.convs) - 1
@@ -116,6 +120,15 @@ class Encoder(nn.Module):
             seen.append(h)
         h = self._jump(seen)
         return h if self.sets is None else self.sets(h, edges, batch.batch)
+
+    def _inputs(self, batch: Batch) -> Tensor:
+        """What is known of each node before any message."""
+        if self.constant:
+            return batch.x.new_ones(batch.num_nodes, 1)
+        if not self.walks:
+            return batch.x
+        walks = batch.return_probabilities(self.walks)
+        return torch.cat([batch.x, walks], 1) if self.features else walks
 
     def _edges(self, batch: Batch, weight: Tensor | None, border: int | None) -> Edges:
         """What messages travel along."""
@@ -147,7 +160,7 @@ def _conv(name: str, degrees: tuple[int, ...]) -> Callable[[int, int, int, int],
         "gcn": GCN,
         "gcn-ogb": OGBGCN,
         "gat": gat,
-        "sage": sage,
+        "sage": SAGE,
         "k123": GraphConv,
     }
     return lambda inputs, outputs, edge_inputs, parts: table[name](inputs, outputs, edge_inputs)

@@ -32,11 +32,14 @@ class Extractor(nn.Module):
     Budgets: `ratio` keeps the top ceil(size * P) of a graph's P edges, as in the paper's experiments;
     `count` keeps the top `size` edges, |G_c| <= s_c as in its theory; `threshold` keeps the edges whose
     sigmoid(score) is at least `size`.
+    With `noise`, training keeps the best of score + noise * Gumbel: a sample of edges, the likelier the
+    better they score. What is kept is then never sure to be complete, so each class needs a part of its own,
+    and "nothing of the others" is no longer a sign of one.
     """
 
-    def __init__(self, width: int, scorer: str, budget: str, size: float) -> None:
+    def __init__(self, width: int, scorer: str, budget: str, size: float, noise: float = 0.0) -> None:
         super().__init__()
-        self.budget, self.size = budget, size
+        self.budget, self.size, self.noise = budget, size, noise
         if scorer == "inner":
             self.mlp = None
         else:
@@ -74,7 +77,10 @@ class Extractor(nn.Module):
 
     def forward(self, h: Tensor, batch: Batch) -> Partition:
         score = self.score(h, batch)
-        return Partition(score, self.keep(score, batch))
+        if not self.noise or not self.training:
+            return Partition(score, self.keep(score, batch))
+        gumbel = -torch.empty_like(score).exponential_().log()
+        return Partition(score, self.keep(score + self.noise * gumbel, batch))
 
 
 def edge_logits(u: Tensor, v: Tensor, w: Tensor, links: Links) -> Tensor:

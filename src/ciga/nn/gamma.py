@@ -70,7 +70,7 @@ class SubgraphGIN(DensityNetwork):
     relational = False
 
     def build(self, spec: Spec, backbone: Backbone) -> None:
-        inner = replace(backbone, conv="gin", node_features=True)
+        inner = replace(backbone, conv="gin", node_features=True, walks=0)  # a subgraph is its own context
         places = self.tables.k if self.relational else 0
         self.features = spec.features if backbone.node_features else 0
         self.encoder = Encoder(self.features + places, spec.edge_features, inner, spec.degrees)
@@ -140,6 +140,7 @@ class SubgraphGIN(DensityNetwork):
             batch=torch.arange(subs, device=nodes.device).repeat_interleave(present.sum(1)),
             edge_batch=sub,
             num_graphs=subs,
+            walks=None,
         )
         return self.readout(self.encoder(inner), inner.batch, subs)
 

@@ -102,6 +102,7 @@ class InvariantNetwork(nn.Module):
         size: float,
         classifier_input: str,
         classifier_width: int | None = None,
+        noise: float = 0.0,
         spurious: bool = True,
     ) -> None:
         super().__init__()
@@ -110,10 +111,11 @@ class InvariantNetwork(nn.Module):
             backbone,
             width=classifier_width or backbone.width,
             node_features=backbone.node_features or not raw,  # the featurizer's embeddings are always seen
+            walks=backbone.walks if raw else 0,  # and know the walks
         )
         self.featurizer = Encoder(spec.features, spec.edge_features, backbone, spec.degrees)
-        self.extractor = Extractor(self.featurizer.dim, scorer, budget, size)
-        self.raw, self.undirected = raw, backbone.undirected
+        self.extractor = Extractor(self.featurizer.dim, scorer, budget, size, noise)
+        self.raw, self.undirected, self.walks = raw, backbone.undirected, backbone.walks
         inputs = spec.features if raw else self.featurizer.dim
         self.classifier = Encoder(inputs, spec.edge_features, inner, spec.degrees, parts=2 if spurious else 1)
         self.readout = Readout(inner.readout, self.classifier.dim)
@@ -127,6 +129,8 @@ class InvariantNetwork(nn.Module):
     def split(self, batch: Batch) -> Parts:
         """Let the featurizer choose the invariant subgraph of each graph."""
         batch = batch.both_ways if self.undirected else batch  # an edge's score is the mean of both ways
+        if self.walks:  # of the whole graph, for the nodes of a part as well
+            batch = replace(batch, walks=batch.return_probabilities(self.walks))
         hidden = self.featurizer(batch)
         return Parts(batch, hidden, self.extractor(hidden, batch))
 
@@ -172,6 +176,7 @@ class InvariantNetwork(nn.Module):
             edge_batch=batch.edge_batch.index_select(0, chosen),
             pair=pair,
             edge_truth=None,
+            walks=None if batch.walks is None else batch.walks.index_select(0, rows),
         )
         return part, (-score if spurious else score).index_select(0, pair).sigmoid()
 
@@ -188,5 +193,6 @@ class InvariantNetwork(nn.Module):
             batch=torch.add(batch.batch.index_select(0, original), parts.rows >= nodes, alpha=graphs),
             edge_batch=torch.add(batch.edge_batch, parts.dropped, alpha=graphs),
             num_graphs=2 * graphs,
+            walks=None if batch.walks is None else batch.walks.index_select(0, original),
         )
         return part, torch.where(kept, score, -score).sigmoid().index_select(0, batch.pair)
