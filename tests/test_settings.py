@@ -105,18 +105,17 @@ def test_tuned_is_published_where_nothing_was_searched_again() -> None:
     tuned = resolve("ciga-v2", dataset="spmotif-struc", data=data).flat()
     published = resolve("ciga-v2", dataset="spmotif-struc", data=data, preset="published").flat()
     differing = {k for k in tuned if tuned[k] != published[k]}
-    assert differing == {"budget", "size", "classifier_input", "contrast_input", "alpha", "beta"}
-    # Where edges are stored once, messages go both ways, whatever the method.
-    for method in ("ciga-v2", "erm", "gsat"):
-        assert resolve(method, dataset="spmotif-struc", data={"variant": "paper"}).flat()["undirected"]
-    # Where every node carries the shortcut, structure alone is looked at, whatever the method.
-    for method in ("ciga-v2", "erm", "gsat"):
-        assert not resolve(method, dataset="spmotif-mixed").flat()["node_features"]
-        assert resolve(method, dataset="spmotif-struc").flat()["node_features"]
-    # A baseline has the same network and schedule under both.
-    assert resolve("erm", dataset="spmotif-struc") == resolve(
-        "erm", dataset="spmotif-struc", preset="published"
-    )
+    network = {"conv", "walks", "node_features", "averaging"}
+    assert differing == {"budget", "size", "classifier_input", "contrast_input", "alpha", "beta", *network}
+    # The network and the schedule are the same for every method; and so is the budget, for those that have one.
+    for method in ("erm", "asap", "dir", "gsat", "ciga-v1", "ciga-complement"):
+        for data in ({"variant": "clean"}, {"variant": "paper"}):
+            other = resolve(method, dataset="spmotif-mixed", data=data)
+            mine = resolve("ciga-v2", dataset="spmotif-struc", data=data)
+            assert (other.backbone, other.training) == (mine.backbone, mine.training)
+            assert other.backbone.undirected == (data["variant"] == "paper")  # edges stored once
+            for option in ("budget", "size", "classifier_input"):
+                assert other.flat().get(option, tuned[option]) == tuned[option]
 
 
 def test_the_users_word_wins_over_the_preset_over_the_default() -> None:

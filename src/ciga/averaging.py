@@ -1,7 +1,7 @@
 """A running mean of a network's weights.
 
-From one epoch to the next the weights of a trained network wander about, and its score on shifted data with them,
-by more than methods differ. Their mean stands still, so it is what is scored, chosen and kept.
+From one epoch to the next the weights of a trained network wander about, and its score on shifted data with
+them, by more than methods differ. Their mean stands still, so it is what is scored, chosen and kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where a node stands, told by random walks: how likely one that starts there is back after m steps.
 
-A message-passing GNN sees a node's neighbourhood as a tree and cannot tell a cycle of five from a path. Return
-probabilities can, they are local (what is far away does not change them, so a larger graph has no other nodes),
-and they do not depend on how nodes are numbered.
+A message-passing GNN sees a node's neighbourhood as a tree and cannot tell a cycle of five from a path.
+Return probabilities can, they are local (what is far away does not change them, so a larger graph has no
+other nodes), and they do not depend on how nodes are numbered.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def return_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
     step = sparse.csr_array((np.ones(ends[0].size), ends), shape=(nodes, nodes))
     step.data[:] = 1.0  # an edge stored twice is one edge
     inverse = 1.0 / np.maximum(np.diff(step.indptr), 1)
-    # D^-1/2 A D^-1/2 has the diagonal of every power of D^-1 A, and is symmetric: the diagonal of its power i + j
-    # is the sum over each row of power i times power j, so half the powers are enough.
+    # D^-1/2 A D^-1/2 has the diagonals of the powers of D^-1 A, and is symmetric: the diagonal of its power
+    # i + j is the sum over each row of power i times power j, so half the powers are enough.
     scale = np.sqrt(inverse)
     step.data = scale[step.indices] * step.data * np.repeat(scale, np.diff(step.indptr))
     powers = [step]

@@ -11,6 +11,7 @@ from ciga.data.store import Batch
 from ciga.nn.encoder import Backbone, Encoder, Spec
 from ciga.nn.extractor import Extractor, Partition
 from ciga.nn.readout import Readout, sum_of
+from ciga.nn.reversal import reverse
 
 
 def head(width: int, outputs: int) -> nn.Sequential:
@@ -140,14 +141,19 @@ class InvariantNetwork(nn.Module):
         representation = self.readout(self.classifier(part, weight), part.batch, part.num_graphs)
         return Prediction(parts, representation, self.head(representation))
 
-    def predict_both(self, parts: Parts, spurious_gradient: bool = True) -> Prediction:
+    def predict_both(
+        self, parts: Parts, spurious_gradient: bool = True, against: float | None = None
+    ) -> Prediction:
         """Classify from G_c and, with its own head, from G_s.
 
         Without `spurious_gradient` what G_s says trains its head alone: its pass is then forward only.
+        `against` turns its gradient around, times so much, where it reaches the scores of G_s's edges, and
+        ends it at the featurizer's embeddings: the classifier learns to read G_s, the featurizer to leave
+        nothing in it.
         """
         assert self.spurious_head is not None
         if spurious_gradient:  # one pass over both, side by side
-            part, weight = self._both(parts)
+            part, weight = self._both(parts, against)
             h = self.classifier(part, weight, parts.border)
             causal, spurious = self.readout(h, part.batch, part.num_graphs).chunk(2)
             return Prediction(parts, causal, self.head(causal), spurious, self.spurious_head(spurious))
@@ -180,19 +186,23 @@ class InvariantNetwork(nn.Module):
         )
         return part, (-score if spurious else score).index_select(0, pair).sigmoid()
 
-    def _both(self, parts: Parts) -> tuple[Batch, Tensor]:
+    def _both(self, parts: Parts, against: float | None) -> tuple[Batch, Tensor]:
         """G_c and G_s in one batch, with the weights of the edges; graph i's G_s is graph G + i."""
         batch, kept, score = parts.batch, parts.partition.kept, parts.partition.score
         nodes, graphs = batch.num_nodes, batch.num_graphs
         original = parts.rows.remainder(nodes)
         inputs = batch.x if self.raw else parts.hidden
+        x, strength = inputs.index_select(0, original), torch.where(kept, score, -score).sigmoid()
+        if against is not None:
+            x = torch.cat([x[: parts.border], x[parts.border :].detach()])
+            strength = torch.where(kept, strength, reverse(strength, against))
         part = replace(
             batch,
-            x=inputs.index_select(0, original),
+            x=x,
             edge_index=parts.place[parts.ends],
             batch=torch.add(batch.batch.index_select(0, original), parts.rows >= nodes, alpha=graphs),
             edge_batch=torch.add(batch.edge_batch, parts.dropped, alpha=graphs),
             num_graphs=2 * graphs,
             walks=None if batch.walks is None else batch.walks.index_select(0, original),
         )
-        return part, torch.where(kept, score, -score).sigmoid().index_select(0, batch.pair)
+        return part, strength.index_select(0, batch.pair)
