@@ -15,8 +15,7 @@ from tests.helpers import SHORT, TINY, ciga
 
 def small(method: str, seed: int, quick: bool) -> Plan:
     """What `demo._plan` makes, with less of everything."""
-    whole = demo.SETTINGS[method]
-    return plan(demo.DATASET, method, seed=seed, data={**TINY, "bias": 0.9}, settings={**whole, **SHORT})
+    return plan(demo.DATASET, method, seed=seed, data={**TINY, "bias": 0.9}, settings=SHORT)
 
 
 def in_this_process(function: Any, items: Any, progress: Any, what: str, chunk: int) -> list[Any]:
@@ -35,7 +34,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert code == 0, err
     for word in (
         "erm",
-        "ciga-v2",
+        "ciga-complement",
         "test accuracy",
         "worst class",
         "edge AUROC",
@@ -52,17 +51,17 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert "erm: accuracy on ood_test" in page
     records = json.loads((out / "records.json").read_text())
     assert [(r["method"], r["seed"]) for r in records] == [
-        ("erm", 1), ("ciga-v2", 1), ("erm", 2), ("ciga-v2", 2),
+        ("erm", 1), ("ciga-complement", 1), ("erm", 2), ("ciga-complement", 2),
     ]  # fmt: skip
     image = pyplot.imread(out / "subgraphs.png")
     assert image[..., :3].std() > 0.02
 
 
 def test_the_plans_are_what_the_demo_says() -> None:
-    for method in ("erm", "ciga-v2"):
+    for method in ("erm", "ciga-complement"):
         whole, quick = (demo._plan(method, 3, q).config for q in (False, True))
         assert whole.data["bias"] == quick.data["bias"] == 0.9
         assert (whole.data["train_per_class"], quick.data["train_per_class"]) == (3000, 300)
         assert whole.seed == 3
-    chosen = demo._plan("ciga-v2", 1, True).config.settings
+    chosen = demo._plan("ciga-complement", 1, True).config.settings
     assert (chosen["budget"], chosen["size"]) == ("count", 8.0)

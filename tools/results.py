@@ -1,7 +1,9 @@
 """Write the tables of docs/results.md anew from the committed records: python tools/results.py
 
 A table stands between `<!-- records: FILE -->` and `<!-- end -->`; it has a row for each configuration in
-FILE, over the seeds that are there. What all rows have in common is not repeated in them.
+FILE, over the seeds that are there. What all rows have in common is not repeated in them. Between
+`<!-- paper: NAME PRESET COLUMNS -->` and `<!-- end -->` stands a table of the paper with our numbers in it, as
+`ciga table NAME --preset PRESET --datasets COLUMNS --runs-dir results --format md` writes it.
 """
 
 from __future__ import annotations
@@ -12,11 +14,16 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from ciga.bench.grid import Records, Variation
+from ciga.bench.paper import exhibit
+from ciga.bench.render import render
+from ciga.bench.tables import fill
 from ciga.records import read_lines
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "results.md"
 BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: What belongs to a data seed or a run, not to a configuration.
 APART = ("seed",)
 
@@ -63,9 +70,17 @@ def table(file: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def paper_table(name: str, preset: str, columns: str) -> str:
+    """A table of the paper from all committed records."""
+    shown, records = exhibit(name), Records([ROOT / "results"])
+    result = fill(shown, records, Variation(preset=preset), datasets=columns.split(","))
+    return render(result, "md")
+
+
 def filled(page: str) -> str:
     """The page with every table made anew."""
-    return BLOCK.sub(lambda m: m[1] + "\n" + table(ROOT / m[2]) + "\n" + m[3], page)
+    page = BLOCK.sub(lambda m: m[1] + "\n" + table(ROOT / m[2]) + "\n" + m[3], page)
+    return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ EPOCH: dict[str, tuple[float, float]] = {
 FACTOR: dict[str, float] = {
     "irm": 1.2, "vrex": 1.2, "ib-irm": 1.3, "groupdro": 1.2, "dann": 1.2, "coral": 1.3, "matchdg": 1.5,
     "cnc": 2.3, "eiil": 2.3, "asap": 3.0, "dir": 4.0, "gib": 8.0, "invrat": 3.0, "gsat": 2.5,
-    "ciga-v1": 2.5, "ciga-v2": 3.5, "gamma-gin": 6.0, "gamma-rpgin": 8.0, "gamma-1hot": 3.0,
+    "ciga-v1": 2.5, "ciga-v2": 3.5, "ciga-complement": 3.5,
+    "gamma-gin": 6.0, "gamma-rpgin": 8.0, "gamma-1hot": 3.0,
 }  # fmt: skip
 #: Epochs beyond the warm-up until early stopping ends a run, typically.
 BEYOND_WARMUP = 12
