@@ -1,4 +1,4 @@
-"""Accuracy of a run by two columns of its dataset: which combinations does it get wrong?
+"""Score and edge AUROC of a run by two columns of its dataset: which combinations does it get wrong?
 
 python tools/by_column.py spmotif-struc ciga-v2 --seed 2 --data bias=0.6 --data variant=paper --runs-dir runs
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from ciga import run
+from ciga.evaluation import evaluate
 from ciga.files import read_tensors
 from ciga.nn import Spec
 from ciga.records import Runs
@@ -46,17 +47,20 @@ def main() -> None:
     weights = Runs(args.runs_dir).folder(planned.config) / f"weights.{rule}.safetensors"
     network.load_state_dict(read_tensors(weights)[0])
     network.eval()
+    method, metric = planned.settings.method, splits.task.metric
     for split in ("ood_val", "ood_test"):
         store = splits[split]
-        with torch.inference_mode():
-            right = torch.cat([network(b).argmax(1) for b in store.batches(256)]) == store.y
         row, column = (torch.as_tensor(store.columns[name]) for name in (args.rows, args.columns))
-        print(
-            f"{split}: accuracy {right.float().mean():.3f}, {args.rows} down, {args.columns} across ({rule})"
-        )
+        whole = evaluate(method, network, store)
+        print(f"{split}: {said(whole, metric)}; {args.rows} down, {args.columns} across ({rule})")
         for r in row.unique():
-            shares = [right[(row == r) & (column == c)].float().mean() for c in column.unique()]
-            print(f"  {int(r)}  " + "  ".join(f"{share:.2f}" for share in shares))
+            cells = [store.subset((row == r) & (column == c)) for c in column.unique()]
+            print(f"  {int(r)}  " + "   ".join(said(evaluate(method, network, c), metric) for c in cells))
+
+
+def said(found: dict[str, float], metric: str) -> str:
+    """A score and, where edges are scored, their AUROC."""
+    return f"{found[metric]:.2f}" + (f" (edges {found['edge_auroc']:.2f})" if "edge_auroc" in found else "")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 A table stands between `<!-- records: FILE -->` and `<!-- end -->`; it has a row for each configuration in
 FILE, over the seeds that are there. What all rows have in common is not repeated in them. Between
-`<!-- paper: NAME PRESET COLUMNS -->` and `<!-- end -->` stands a table of the paper with our numbers in it, as
-`ciga table NAME --preset PRESET --datasets COLUMNS --runs-dir results --format md` writes it.
+`<!-- paper: NAME PRESET COLUMNS -->` and `<!-- end -->` stands a table of the paper with ours in it, as
+`ciga table NAME --preset PRESET --datasets COLUMNS --runs-dir results --format md` writes it. After
+`<!-- spent -->` stands what all records together took.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "results.md"
 BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
 #: What belongs to a data seed or a run, not to a configuration.
 APART = ("seed",)
 
@@ -77,9 +79,20 @@ def paper_table(name: str, preset: str, columns: str) -> str:
     return render(result, "md")
 
 
+def spent() -> str:
+    """Runs and core-hours of each list of records."""
+    lines, total = ["| records | runs | core-hours |", "|---|---|---|"], [0, 0.0]
+    for file in sorted((ROOT / "results").glob("*.jsonl")):
+        seconds = [r["seconds"] * r["threads"] for r in read_lines(file)]
+        lines.append(f"| `results/{file.name}` | {len(seconds)} | {sum(seconds) / 3600:.1f} |")
+        total = [total[0] + len(seconds), total[1] + sum(seconds) / 3600]
+    return "\n".join([*lines, f"| all | {total[0]} | {total[1]:.1f} |"]) + "\n"
+
+
 def filled(page: str) -> str:
     """The page with every table made anew."""
     page = BLOCK.sub(lambda m: m[1] + "\n" + table(ROOT / m[2]) + "\n" + m[3], page)
+    page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 
 

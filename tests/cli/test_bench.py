@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ciga.bench.executors import Processes
-from ciga.cli.bench import parse_seeds
+from ciga.cli.bench_options import parse_seeds
 from ciga.errors import UsageError
 from tests.bench.test_schedule import InProcess
 from tests.helpers import ciga

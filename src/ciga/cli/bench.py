@@ -10,40 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ciga.cli.bench_options import (
+    ALSO,
+    Also,
+    Datasets,
+    Epochs,
+    Methods,
+    Name,
+    Preset,
+    Rows,
+    Seeds,
+    names,
+    own_cells,
+    own_rows,
+    parse_seeds,
+    recall,
+    records_in,
+    remember,
+    variation_of,
+)
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
 
 if TYPE_CHECKING:
     from ciga.bench.grid import Records, Variation
-    from ciga.bench.paper import Row
-
-Name = Annotated[str, typer.Argument(help="A table or figure (see: ciga bench --list).")]
-Methods = Annotated[
-    list[str],
-    typer.Option(
-        "--methods",
-        help="Only these rows, comma-separated; all: also those not in the paper; none: only --row.",
-    ),
-]
-Datasets = Annotated[
-    list[str],
-    typer.Option("--datasets", help="Only these columns, comma-separated; all: also those not in the paper."),
-]
-Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, like 1-5 or 1,3,5; else the paper's.")]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="At most so many epochs (--set epochs=N).")]
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        "--preset", help="Settings to start from: published (the paper's; default), tuned, or none."
-    ),
-]
-Rows = Annotated[
-    list[str],
-    typer.Option("--row", help="A row of your own: 'LABEL=METHOD' or 'LABEL=METHOD:key=value,key=value'."),
-]
-Also = Annotated[
-    list[Path], typer.Option("--results", help="Folders with more records (*.jsonl), only read.")
-]
-ALSO = [Path("results")]
 
 
 def bench(
@@ -76,20 +65,20 @@ def bench(
     from ciga.bench.grid import jobs
     from ciga.errors import UsageError
 
-    records = _records(runs_dir, results)
+    records = records_in(runs_dir, results)
     if list_:
         _list(records)
         return
     if name is None:
         raise UsageError("Name a table or figure (ciga bench --list shows them).")
-    variation = _variation(set_, data, epochs, preset, plugin)
+    variation = variation_of(set_, data, epochs, preset, plugin)
     shown = paper.exhibit(name)
     wanted = parse_seeds(seeds)
     if isinstance(shown, paper.Statistics):
         _prepare(shown, variation, datasets)
         return
-    cells = shown.cells(_names(methods), _names(datasets))
-    cells += _own_cells(shown, _own_rows(row), _names(datasets))
+    cells = shown.cells(names(methods), names(datasets))
+    cells += own_cells(shown, own_rows(row), names(datasets))
     todo = jobs(variation.apply(cells), variation, wanted)
     missing = [j for j in todo if records.find(j.config) is None]
     known_failures = 0 if retry else sum(records.failure(j.config) is not None for j in missing)
@@ -106,7 +95,7 @@ def bench(
             f"about {hours(total)} on one core, {hours(total / at_once)} on {at_once}."
         )
         return
-    _remember(runs_dir, name, variation, wanted, row)
+    remember(runs_dir, name, variation, wanted, row)
     code = _run(name, todo, records, workers, cluster, limit_hours, retry, device)
     if report is not None:
         from ciga.explain.report import report_bench
@@ -149,28 +138,28 @@ def table(
     from ciga.errors import UsageError
 
     shown = paper.exhibit(name)
-    records = _records(runs_dir, results)
-    variation = _variation(set_, data, epochs, preset, plugin)
+    records = records_in(runs_dir, results)
+    variation = variation_of(set_, data, epochs, preset, plugin)
     wanted = parse_seeds(seeds)
     if not (set_ or data or epochs or preset or plugin):
-        variation, more, row = _recall(runs_dir, name, row)
+        variation, more, row = recall(runs_dir, name, row)
         if not wanted and more and not isinstance(shown, paper.Figure | paper.Statistics):
             wanted = sorted({*shown.seeds, *more})
     if isinstance(shown, paper.Statistics):
         from ciga.bench.datasets import statistics_table
 
-        text = statistics_table(shown, format_, _names(datasets), variation)
+        text = statistics_table(shown, format_, names(datasets), variation)
     elif isinstance(shown, paper.Table):
         result = fill(
             shown,
             records,
             variation,
             select=select,
-            methods=_names(methods),
-            datasets=_names(datasets),
+            methods=names(methods),
+            datasets=names(datasets),
             seeds=wanted,
             metric=metric,
-            added=_own_rows(row),
+            added=own_rows(row),
         )
         text = render(result, format_)
     else:
@@ -203,124 +192,14 @@ def figure(
     from ciga.bench import paper
     from ciga.bench.figures import draw
 
-    variation = _variation(set_, data, epochs, preset, plugin)
+    variation = variation_of(set_, data, epochs, preset, plugin)
     if not (set_ or data or epochs or preset or plugin):
-        variation, more, _ = _recall(runs_dir, name, [])
+        variation, more, _ = recall(runs_dir, name, [])
         seeds = seeds or (",".join(map(str, more)) if more else None)
     shown = paper.exhibit(name)
-    records = _records(runs_dir, results)
-    for path in draw(shown, records, variation, out, select, parse_seeds(seeds), _names(datasets)):
+    records = records_in(runs_dir, results)
+    for path in draw(shown, records, variation, out, select, parse_seeds(seeds), names(datasets)):
         typer.echo(str(path))
-
-
-# ---------------------------------------------------------------- what the options mean
-
-
-def parse_seeds(text: str | None) -> list[int]:
-    """`1-3,7` -> [1, 2, 3, 7]; None -> []."""
-    from ciga.errors import UsageError
-
-    out: list[int] = []
-    for part in (text or "").split(","):
-        if part.strip():
-            first, dash, last = part.strip().partition("-")
-            try:
-                numbers = range(int(first), int(last if dash else first) + 1)
-            except ValueError:
-                raise UsageError(
-                    f"--seeds takes numbers and ranges like 1-5 or 1,3,5, not '{text}'."
-                ) from None
-            if not numbers:
-                raise UsageError(f"--seeds {text}: {part} is an empty range.")
-            out += [n for n in numbers if n not in out]
-    return out
-
-
-def _names(given: Sequence[str]) -> list[str]:
-    return [name.strip() for text in given for name in text.split(",") if name.strip()]
-
-
-def _records(runs_dir: Path, results: Sequence[Path]) -> Records:
-    from ciga.bench.grid import Records
-
-    return Records([runs_dir, *(r for r in results if r != runs_dir)])
-
-
-def _variation(
-    set_: Sequence[str], data: Sequence[str], epochs: int | None, preset: str | None, plugins: Sequence[Path]
-) -> Variation:
-    from ciga import options
-    from ciga.bench.grid import PUBLISHED, Variation
-    from ciga.registry import load_plugin
-
-    for file in plugins:
-        load_plugin(file)
-    settings: dict[str, Any] = dict(options.parse_pairs(set_, "--set"))
-    if epochs is not None:
-        settings["epochs"] = epochs
-    found = tuple(str(p.resolve()) for p in plugins)
-    return Variation(options.parse_pairs(data, "--data"), settings, preset or PUBLISHED, found)
-
-
-def _own_rows(given: Sequence[str]) -> list[Row]:
-    """`LABEL=METHOD:key=value,…` as rows of a table."""
-    from ciga import options
-    from ciga.bench.paper import Row
-    from ciga.errors import UsageError
-
-    rows = []
-    for text in given:
-        label, sign, rest = text.partition("=")
-        method, _, pairs = rest.partition(":")
-        if not sign or not label.strip() or not method.strip():
-            raise UsageError(f"--row takes LABEL=METHOD:key=value,…, not '{text}'.")
-        settings = options.parse_pairs([p for p in pairs.split(",") if p.strip()], "--row")
-        key = label.strip().lower().replace(" ", "-")
-        rows.append(Row(key, label.strip(), method.strip(), settings, group="ours", extra=True))
-    return rows
-
-
-def _own_cells(shown: Any, rows: Sequence[Row], datasets: Sequence[str]) -> list[Any]:
-    from ciga.bench.paper import Table
-    from ciga.errors import UsageError
-
-    if not rows:
-        return []
-    if not isinstance(shown, Table):
-        raise UsageError(f"{shown.name} has no rows: --row is for tables.")
-    columns = shown.select((), datasets)[1]
-    return [cell for c in columns for r in rows if (cell := shown.cell(r, c)) is not None]
-
-
-def _remember(
-    runs_dir: Path, name: str, variation: Variation, seeds: Sequence[int], rows: Sequence[str]
-) -> None:
-    """So that `ciga table NAME` shows what `ciga bench NAME` ran."""
-    from ciga.files import write_json
-
-    said = {
-        "data": dict(variation.data),
-        "settings": dict(variation.settings),
-        "preset": variation.preset,
-        "plugins": list(variation.plugins),
-        "seeds": list(seeds),
-        "rows": list(rows),
-    }
-    write_json(runs_dir / "bench" / f"{name}.json", said)
-
-
-def _recall(runs_dir: Path, name: str, rows: Sequence[str]) -> tuple[Variation, list[int], list[str]]:
-    from ciga.bench.grid import Variation
-    from ciga.registry import load_plugin
-
-    file = runs_dir / "bench" / f"{name}.json"
-    if not file.is_file():
-        return Variation(), [], list(rows)
-    said = json.loads(file.read_text())
-    for plugin in said["plugins"]:
-        load_plugin(plugin)
-    variation = Variation(said["data"], said["settings"], said["preset"], tuple(said["plugins"]))
-    return variation, said["seeds"], list(rows) or said["rows"]
 
 
 # ---------------------------------------------------------------- what bench does
@@ -370,7 +249,7 @@ def _prepare(shown: Any, variation: Variation, datasets: Sequence[str]) -> None:
     from ciga.errors import CigaError
 
     for column in shown.columns:
-        if not datasets or column.dataset in _names(datasets):
+        if not datasets or column.dataset in names(datasets):
             with epoch_bar(column.dataset) as bar:
                 try:
                     build(column, variation, bar.data)

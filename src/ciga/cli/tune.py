@@ -35,7 +35,7 @@ def tune(
 ) -> None:
     """Search settings of METHOD on DATASET by validation score; the same command again continues."""
     from ciga import options
-    from ciga.cli.bench import parse_seeds
+    from ciga.cli.bench_options import parse_seeds
     from ciga.registry import load_plugin
     from ciga.tune import Task, write_settings
     from ciga.tune import tune as search

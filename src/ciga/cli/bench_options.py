@@ -1,0 +1,155 @@
+"""The options that `ciga bench`, `table` and `figure` share, and what they mean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ciga.bench.grid import Records, Variation
+    from ciga.bench.paper import Row
+
+Name = Annotated[str, typer.Argument(help="A table or figure (see: ciga bench --list).")]
+Methods = Annotated[
+    list[str],
+    typer.Option(
+        "--methods",
+        help="Only these rows, comma-separated; all: also those not in the paper; none: only --row.",
+    ),
+]
+Datasets = Annotated[
+    list[str],
+    typer.Option("--datasets", help="Only these columns, comma-separated; all: also those not in the paper."),
+]
+Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, like 1-5 or 1,3,5; else the paper's.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="At most so many epochs (--set epochs=N).")]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset", help="Settings to start from: published (the paper's; default), tuned, or none."
+    ),
+]
+Rows = Annotated[
+    list[str],
+    typer.Option("--row", help="A row of your own: 'LABEL=METHOD' or 'LABEL=METHOD:key=value,key=value'."),
+]
+Also = Annotated[
+    list[Path], typer.Option("--results", help="Folders with more records (*.jsonl), only read.")
+]
+ALSO = [Path("results")]
+
+
+def parse_seeds(text: str | None) -> list[int]:
+    """`1-3,7` -> [1, 2, 3, 7]; None -> []."""
+    from ciga.errors import UsageError
+
+    out: list[int] = []
+    for part in (text or "").split(","):
+        if part.strip():
+            first, dash, last = part.strip().partition("-")
+            try:
+                numbers = range(int(first), int(last if dash else first) + 1)
+            except ValueError:
+                raise UsageError(
+                    f"--seeds takes numbers and ranges like 1-5 or 1,3,5, not '{text}'."
+                ) from None
+            if not numbers:
+                raise UsageError(f"--seeds {text}: {part} is an empty range.")
+            out += [n for n in numbers if n not in out]
+    return out
+
+
+def names(given: Sequence[str]) -> list[str]:
+    """What was said, one option with commas or several times."""
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+def records_in(runs_dir: Path, results: Sequence[Path]) -> Records:
+    """Where finished runs are looked up; new ones go to the first folder."""
+    from ciga.bench.grid import Records
+
+    return Records([runs_dir, *(r for r in results if r != runs_dir)])
+
+
+def variation_of(
+    set_: Sequence[str], data: Sequence[str], epochs: int | None, preset: str | None, plugins: Sequence[Path]
+) -> Variation:
+    """How the runs differ from the paper\'s."""
+    from ciga import options
+    from ciga.bench.grid import PUBLISHED, Variation
+    from ciga.registry import load_plugin
+
+    for file in plugins:
+        load_plugin(file)
+    settings: dict[str, Any] = dict(options.parse_pairs(set_, "--set"))
+    if epochs is not None:
+        settings["epochs"] = epochs
+    found = tuple(str(p.resolve()) for p in plugins)
+    return Variation(options.parse_pairs(data, "--data"), settings, preset or PUBLISHED, found)
+
+
+def own_rows(given: Sequence[str]) -> list[Row]:
+    """`LABEL=METHOD:key=value,…` as rows of a table."""
+    from ciga import options
+    from ciga.bench.paper import Row
+    from ciga.errors import UsageError
+
+    rows = []
+    for text in given:
+        label, sign, rest = text.partition("=")
+        method, _, pairs = rest.partition(":")
+        if not sign or not label.strip() or not method.strip():
+            raise UsageError(f"--row takes LABEL=METHOD:key=value,…, not '{text}'.")
+        settings = options.parse_pairs([p for p in pairs.split(",") if p.strip()], "--row")
+        key = label.strip().lower().replace(" ", "-")
+        rows.append(Row(key, label.strip(), method.strip(), settings, group="ours", extra=True))
+    return rows
+
+
+def own_cells(shown: Any, rows: Sequence[Row], datasets: Sequence[str]) -> list[Any]:
+    """The cells of `own_rows` in a table."""
+    from ciga.bench.paper import Table
+    from ciga.errors import UsageError
+
+    if not rows:
+        return []
+    if not isinstance(shown, Table):
+        raise UsageError(f"{shown.name} has no rows: --row is for tables.")
+    columns = shown.select((), datasets)[1]
+    return [cell for c in columns for r in rows if (cell := shown.cell(r, c)) is not None]
+
+
+def remember(
+    runs_dir: Path, name: str, variation: Variation, seeds: Sequence[int], rows: Sequence[str]
+) -> None:
+    """So that `ciga table NAME` shows what `ciga bench NAME` ran."""
+    from ciga.files import write_json
+
+    said = {
+        "data": dict(variation.data),
+        "settings": dict(variation.settings),
+        "preset": variation.preset,
+        "plugins": list(variation.plugins),
+        "seeds": list(seeds),
+        "rows": list(rows),
+    }
+    write_json(runs_dir / "bench" / f"{name}.json", said)
+
+
+def recall(runs_dir: Path, name: str, rows: Sequence[str]) -> tuple[Variation, list[int], list[str]]:
+    """What `remember` wrote: variation, seeds and rows."""
+    from ciga.bench.grid import Variation
+    from ciga.registry import load_plugin
+
+    file = runs_dir / "bench" / f"{name}.json"
+    if not file.is_file():
+        return Variation(), [], list(rows)
+    said = json.loads(file.read_text())
+    for plugin in said["plugins"]:
+        load_plugin(plugin)
+    variation = Variation(said["data"], said["settings"], said["preset"], tuple(said["plugins"]))
+    return variation, said["seeds"], list(rows) or said["rows"]
