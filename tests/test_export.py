@@ -99,6 +99,7 @@ def test_onnx(tmp_path: Path) -> None:
         ("erm", {"conv": "gat"}, "conv=gat cannot be exported"),
         ("gib", {"conv": "gin"}, "gib cannot be exported"),
         ("erm", {"undirected": True}, "undirected=true cannot be exported: store its edges in both"),
+        ("erm", {"walks": 4}, "walks cannot be exported: train it without"),
     ],
 )
 def test_what_cannot_be_exported_says_so(
