@@ -21,9 +21,9 @@ class CIGAComplement(CIGAv1):
     g moves what makes it readable into G_c, within the same budget |G_c| <= s_c.
 
     CIGAv1 is content with a G_c that tells the classes apart, and "nothing of the others" tells one class
-    from the rest: its motif may stay in G_s. A base that merely goes along with the label does not fit into
-    the budget, so taking a part of it away would not help g; the motif does fit. The pull on the edge scores
-    does not fade when the risk on G_c has.
+    from the rest: its motif may stay in G_s. Here what stays behind is read, and pulled into G_c. A base that
+    goes along with the label can be read, too, and is pulled as well: with a large gamma it wins over the
+    motif, above all where the bias is strong.
     """
 
     summary = "CIGAv1, and leave nothing in the rest that tells the label"
