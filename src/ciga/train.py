@@ -97,7 +97,7 @@ def fit(
     place = pick_device(device)
     metric = splits.task.metric
     for part in splits:
-        splits[part].remember_walks(backbone.walks)
+        splits[part].remember_walks(backbone.walks, progress)
     with _quiet_machine(threads):
         fitted = Fitted(method, backbone, Spec.of(splits), tuple(splits))
         _seed(seed, "init")

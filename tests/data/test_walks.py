@@ -67,7 +67,9 @@ def test_a_store_remembers_them_for_its_batches() -> None:
     order = torch.randperm(len(store), generator=torch.Generator().manual_seed(0))
     plain = [b.return_probabilities(6) for b in store.batches(3, order)]
     assert all(b.walks is None for b in store.batches(3, order))
-    store.remember_walks(6)
+    seen: list[tuple[int, int, str]] = []
+    store.remember_walks(6, lambda *report: seen.append(report))
+    assert seen[-1] == (len(store), len(store), "walks")
     kept = list(store.batches(3, order))
     for one, batch in zip(plain, kept, strict=True):
         assert batch.walks is not None

@@ -6,7 +6,7 @@ contiguous tensors with two pointer arrays; a batch is a gather, and nothing loo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise, repeat
 from pathlib import Path
@@ -134,10 +134,16 @@ class GraphStore:
             if rows.numel():
                 yield from self._assemble(rows, batch_size)
 
-    def remember_walks(self, steps: int) -> None:
+    def remember_walks(self, steps: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Work out the return probabilities of all nodes once, so that batches bring them along."""
-        if steps and (self.walks is None or self.walks.size(1) < steps):
-            self.walks = torch.cat([b.return_probabilities(steps) for b in self.batches(1024, chunk=1)])
+        if not steps or (self.walks is not None and self.walks.size(1) >= steps):
+            return
+        found = []
+        for batch in self.batches(1024, chunk=1):
+            found.append(batch.return_probabilities(steps))
+            if progress is not None:
+                progress(min(1024 * len(found), self.num_graphs), self.num_graphs, "walks")
+        self.walks = torch.cat(found)
 
     def _assemble(self, rows: Tensor, size: int) -> list[Batch]:
         """The graphs at `rows` in batches of `size`; nodes and undirected edges are counted within each."""
