@@ -186,7 +186,7 @@ class InvariantNetwork(nn.Module):
         )
         return part, (-score if spurious else score).index_select(0, pair).sigmoid()
 
-    def _both(self, parts: Parts, against: float | None) -> tuple[Batch, Tensor]:
+    def _both(self, parts: Parts, against: float | None = None) -> tuple[Batch, Tensor]:
         """G_c and G_s in one batch, with the weights of the edges; graph i's G_s is graph G + i."""
         batch, kept, score = parts.batch, parts.partition.kept, parts.partition.score
         nodes, graphs = batch.num_nodes, batch.num_graphs
