@@ -103,7 +103,8 @@ def fit(
         _seed(seed, "init")
         network = method.network(fitted.spec, backbone).to(place)
         optimizers = _optimizers(method, network, training)
-        average = WeightAverage(network, training.averaging) if training.averaging else None
+        averaged = training.averaging and not method.closed_form
+        average = WeightAverage(network, training.averaging) if averaged else None
         context = _context(splits, fitted.spec, backbone, training, seed, device, threads)
         file = None if folder is None else folder / "checkpoint.safetensors"
         if file is not None and file.exists():
@@ -125,7 +126,7 @@ def fit(
                 terms = _train_epoch(
                     method, network, splits.train, training, optimizers, side, epoch, average
                 )
-            with average.in_place() if average and not method.closed_form else nullcontext():
+            with average.in_place() if average else nullcontext():
                 found = {s: evaluate(method, network, splits[s]) for s in splits if s in EVERY_EPOCH}
                 seconds = time.perf_counter() - began
                 row = {"epoch": epoch, "terms": terms, "metrics": found, "seconds": seconds}

@@ -78,7 +78,7 @@ def records_in(runs_dir: Path, results: Sequence[Path]) -> Records:
 def variation_of(
     set_: Sequence[str], data: Sequence[str], epochs: int | None, preset: str | None, plugins: Sequence[Path]
 ) -> Variation:
-    """How the runs differ from the paper\'s."""
+    """How the runs differ from the paper's."""
     from ciga import options
     from ciga.bench.grid import PUBLISHED, Variation
     from ciga.registry import load_plugin
