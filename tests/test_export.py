@@ -15,10 +15,12 @@ from ciga.nn.encoder import Spec
 from ciga.settings import resolve
 
 
-def made(method: str, features: int = 5, edge_features: int = 0, members: int = 1, **settings: Any) -> Model:
+def made(
+    method: str, features: int = 5, edge_features: int = 0, members: int = 1, edges: int = 0, **settings: Any
+) -> Model:
     """An untrained model whose batch norms have something to say."""
     chosen = resolve(method, {"layers": 2, "width": 8, **settings}, preset="none")
-    spec = Spec(features, edge_features, 3, 2, (1, 2, 3))
+    spec = Spec(features, edge_features, 3, 2, (1, 2, 3), edges)
     torch.manual_seed(1)
     networks = []
     for _ in range(members):
@@ -39,6 +41,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("ciga-v1", {"conv": "gcn", "scorer": "inner", "readout": "attention"}),
     ("ciga-v2", {"conv": "gin", "budget": "count", "size": 4, "classifier_input": "raw", "members": 2}),
     ("ciga-v2", {"conv": "gcn-ogb", "budget": "threshold", "size": 0.5, "readout": "max"}),
+    ("ciga-v1", {"conv": "gin", "budget": "capped", "size": 0.5, "edges": 6}),
     ("ciga-v2", {"conv": "gin", "size": 0.6, "edge_features": 3, "virtual_node": True, "jk": "sum"}),
     ("ciga-v2", {"conv": "gcn", "features": 0, "edge_features": 3, "readout": "sum", "jk": "max"}),
     ("ciga-v1", {"conv": "gin", "node_features": False, "classifier_input": "raw"}),

@@ -184,11 +184,7 @@ def _keep(
     start = torch.cat([torch.zeros_like(pairs[:1]), torch.cumsum(pairs, 0)])
     place = torch.zeros_like(pair).scatter(0, in_graph, edges)
     rank = place - start[stand_in]
-    if extractor.budget == "count":
-        quota = torch.full_like(pairs, int(extractor.size))
-    else:
-        quota = (pairs * extractor.size - 1e-6).ceil().long()
-    chosen = (rank < quota[graph]) & (first > 0)
+    chosen = (rank < extractor.quota(pairs)[graph]) & (first > 0)
     return torch.zeros_like(pair).index_add(0, pair, chosen.long())[pair] > 0
 
 

@@ -20,8 +20,8 @@ from ciga.options import tunable
 class ExtractingMethod(Method):
     """Base of the methods that train an `InvariantNetwork`.
 
-    `size` is the share of edges kept (budget `ratio`), their number (`count`), or the least probability
-    (`threshold`).
+    `size` is the share of edges kept (budgets `ratio` and `capped`), their number (`count`), or the least
+    probability (`threshold`).
     """
 
     extracts: ClassVar[bool] = True

@@ -182,7 +182,7 @@ def test_v1_has_no_head_for_the_spurious_part() -> None:
         ({"budget": "ratio", "size": 8}, r"budget=ratio takes a size in \(0, 1\]"),
         ({"budget": "ratio", "size": 0}, r"budget=ratio takes a size in \(0, 1\]"),
         ({"budget": "threshold", "size": 1.5}, r"budget=threshold takes a size in \(0, 1\]"),
-        ({"budget": "half"}, "budget=half is not one of ratio, count, threshold"),
+        ({"budget": "half"}, "budget=half is not one of ratio, count, capped, threshold"),
         ({"alpha": -1}, "alpha=-1.0 is too small"),
         ({"contrast_input": "graph"}, "contrast_input=graph is not one of feat, rep"),
     ],

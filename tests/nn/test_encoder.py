@@ -117,4 +117,7 @@ def test_spec_is_read_off_the_training_part(toy: Splits) -> None:
             degree = int((graph.edge_index[1] == node).sum())
             counts[degree] = counts.get(degree, 0) + 1
     expected = tuple(counts.get(d, 0) for d in range(max(counts) + 1))
-    assert Spec.of(toy) == Spec(features=4, edge_features=0, classes=3, environments=1, degrees=expected)
+    largest = max(graph.edge_index.size(1) // 2 for graph in toy.train.to_pyg())
+    assert Spec.of(toy) == Spec(
+        features=4, edge_features=0, classes=3, environments=1, degrees=expected, edges=largest
+    )

@@ -19,7 +19,7 @@ from ciga.nn.extractor import BUDGETS, SCORERS, rank_within
 from tests.helpers import batch_of, mixed_graphs, permuted, random_graph
 
 WIDTH = 4
-SIZES = {"ratio": 0.3, "count": 4, "threshold": 0.5}
+SIZES = {"ratio": 0.3, "count": 4, "capped": 0.3, "threshold": 0.5}
 
 batches = st.lists(st.tuples(st.integers(1, 7), st.integers(0, 21)), min_size=1, max_size=6).map(
     lambda sizes: batch_of([random_graph(n, p, seed) for seed, (n, p) in enumerate(sizes)])
@@ -49,6 +49,16 @@ def test_count_keeps_so_many(batch: Batch, size: int, seed: int) -> None:
     score = scores(batch, seed)
     kept = extractor_of(budget="count", size=size).keep(score, batch)
     check_best(batch, score, kept, lambda pairs: min(size, pairs))
+
+
+@settings(max_examples=60, deadline=None)
+@given(batch=batches, percent=st.integers(1, 100), most=st.integers(1, 25), seed=st.integers(0, 99))
+def test_capped_keeps_no_more_than_of_the_largest_training_graph(
+    batch: Batch, percent: int, most: int, seed: int
+) -> None:
+    score, extractor = scores(batch, seed), Extractor(WIDTH, "mlp", "capped", percent / 100, most=most)
+    share = Fraction(percent, 100)
+    check_best(batch, score, extractor.keep(score, batch), lambda pairs: math.ceil(share * min(pairs, most)))
 
 
 @settings(max_examples=60, deadline=None)

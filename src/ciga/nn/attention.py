@@ -20,7 +20,7 @@ class AttentionNetwork(nn.Module):
     def __init__(self, spec: Spec, backbone: Backbone, budget: str, size: float) -> None:
         super().__init__()
         self.encoder = Encoder(spec.features, spec.edge_features, backbone, spec.degrees, parts=2)
-        self.extractor = Extractor(self.encoder.dim, "mlp", budget, size)
+        self.extractor = Extractor(self.encoder.dim, "mlp", budget, size, most=spec.edges)
         self.readout = Readout(backbone.readout, self.encoder.dim)
         self.head = head(self.encoder.dim, spec.classes)
         self.undirected = backbone.undirected

@@ -52,28 +52,33 @@ class Spec:
     classes: int
     environments: int = 1
     degrees: tuple[int, ...] = ()  # histogram of in-degrees over the training nodes
+    edges: int = 0  # undirected edges of the largest training graph
 
     @classmethod
     def of(cls, splits: Splits) -> Spec:
         """Read it off the training part."""
         train = splits.train
+        degrees, edges = _counts(train)
         return cls(
             features=train.num_features,
             edge_features=train.edge_features,
             classes=splits.task.classes,
             environments=1 if train.env is None else int(train.env.max()) + 1,
-            degrees=_degrees(train),
+            degrees=degrees,
+            edges=edges,
         )
 
 
-def _degrees(store: GraphStore, chunk: int = 4096) -> tuple[int, ...]:
-    """Histogram of in-degrees; chunk by chunk, so that a store larger than memory can be counted."""
-    total = torch.zeros(1, dtype=torch.long)
+def _counts(store: GraphStore, chunk: int = 4096) -> tuple[tuple[int, ...], int]:
+    """Histogram of in-degrees, and the most undirected edges of a graph; chunk by chunk, so that a store
+    larger than memory can be counted."""
+    total, edges = torch.zeros(1, dtype=torch.long), 0
     for batch in store.batches(chunk, chunk=1):
         found = torch.bincount(torch.bincount(batch.edge_index[1], minlength=batch.num_nodes))
         size = max(total.numel(), found.numel())
         total = F.pad(total, (0, size - total.numel())) + F.pad(found, (0, size - found.numel()))
-    return tuple(total.tolist())
+        edges = max(edges, int(torch.bincount(batch.pair_batch, minlength=1).max()))
+    return tuple(total.tolist()), edges
 
 
 class Encoder(nn.Module):

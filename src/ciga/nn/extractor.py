@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from ciga.data.links import Bags, Links, bag
 from ciga.data.store import Batch
 
-BUDGETS = ("ratio", "count", "threshold")
+BUDGETS = ("ratio", "count", "capped", "threshold")
 SCORERS = ("mlp", "inner")
 
 
@@ -30,16 +30,19 @@ class Extractor(nn.Module):
     Scorers: `mlp`, the mean over both directions of MLP([h_u ; h_v]) (2d -> 4d -> 1), and `inner`, the
     paper's sigma(Z Z^T) with logit z_u . z_v.
     Budgets: `ratio` keeps the top ceil(size * P) of a graph's P edges, as in the paper's experiments;
-    `count` keeps the top `size` edges, |G_c| <= s_c as in its theory; `threshold` keeps the edges whose
-    sigmoid(score) is at least `size`.
+    `count` keeps the top `size` edges, |G_c| <= s_c as in its theory; `capped` keeps that share, but never
+    more edges than of the largest training graph (`most` edges), so |G_c| is bounded and classifies no more
+    than it has seen; `threshold` keeps the edges whose sigmoid(score) is at least `size`.
     With `noise`, training keeps the best of score + noise * Gumbel: a sample of edges, the likelier the
     better they score. What is kept is then never sure to be complete, so each class needs a part of its own,
     and "nothing of the others" is no longer a sign of one.
     """
 
-    def __init__(self, width: int, scorer: str, budget: str, size: float, noise: float = 0.0) -> None:
+    def __init__(
+        self, width: int, scorer: str, budget: str, size: float, noise: float = 0.0, most: int = 0
+    ) -> None:
         super().__init__()
-        self.budget, self.size, self.noise = budget, size, noise
+        self.budget, self.size, self.noise, self.most = budget, size, noise, most
         if scorer == "inner":
             self.mlp = None
         else:
@@ -69,11 +72,15 @@ class Extractor(nn.Module):
         if self.budget == "threshold":
             return score.sigmoid() >= self.size
         pairs = torch.bincount(batch.pair_batch, minlength=batch.num_graphs)
+        return top_within(score, batch.pair_batch, pairs, self.quota(pairs))
+
+    def quota(self, pairs: Tensor) -> Tensor:
+        """How many of its P undirected edges each graph may keep, [G], from P [G]."""
         if self.budget == "count":
-            quota = pairs.clamp(max=int(self.size))
-        else:
-            quota = (pairs * self.size - 1e-6).ceil().long()
-        return top_within(score, batch.pair_batch, pairs, quota)
+            return pairs.clamp(max=int(self.size))
+        if self.budget == "capped" and self.most:
+            pairs = pairs.clamp(max=self.most)
+        return (pairs * self.size - 1e-6).ceil().long()
 
     def forward(self, h: Tensor, batch: Batch) -> Partition:
         score = self.score(h, batch)

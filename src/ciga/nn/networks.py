@@ -115,7 +115,7 @@ class InvariantNetwork(nn.Module):
             walks=backbone.walks if raw else 0,  # and know the walks
         )
         self.featurizer = Encoder(spec.features, spec.edge_features, backbone, spec.degrees)
-        self.extractor = Extractor(self.featurizer.dim, scorer, budget, size, noise)
+        self.extractor = Extractor(self.featurizer.dim, scorer, budget, size, noise, spec.edges)
         self.raw, self.undirected, self.walks = raw, backbone.undirected, backbone.walks
         inputs = spec.features if raw else self.featurizer.dim
         self.classifier = Encoder(inputs, spec.edge_features, inner, spec.degrees, parts=2 if spurious else 1)
