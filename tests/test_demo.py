@@ -64,4 +64,4 @@ def test_the_plans_are_what_the_demo_says() -> None:
         assert (whole.data["train_per_class"], quick.data["train_per_class"]) == (3000, 300)
         assert whole.seed == 3
     chosen = demo._plan("ciga-complement", 1, True).config.settings
-    assert (chosen["budget"], chosen["size"]) == ("count", 8.0)
+    assert (chosen["budget"], chosen["size"]) == ("capped", 0.25)

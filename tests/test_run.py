@@ -113,7 +113,7 @@ def test_what_a_run_leaves_behind(finished: tuple[Plan, Path, dict[str, Any]]) -
     planned, runs, record = finished
     folder = runs / planned.config.hash
     names = {p.name for p in folder.iterdir()}
-    weights = {f"weights.{s}.safetensors" for s in ("id-val", "ood-val", "oracle", "last")}
+    weights = {f"weights.{s}.safetensors" for s in ("id-val", "ood-val", "ood-val-rest", "oracle", "last")}
     assert names == {"record.json", "lock", *weights}
     assert json.loads((folder / "record.json").read_text()) == json.loads(json.dumps(record))
     assert record["fingerprint"] == planned.load().fingerprint()

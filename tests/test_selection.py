@@ -49,6 +49,8 @@ def test_without_the_split_there_is_no_choice() -> None:
     assert {name: s.pick(rows, "accuracy") for name, s in SELECTORS.items()} == {
         "id-val": 1,
         "ood-val": None,
+        "id-val-rest": None,
+        "ood-val-rest": None,
         "oracle": None,
         "last": 1,
     }
@@ -62,6 +64,20 @@ def test_each_rule_looks_at_its_own_split() -> None:
     ]
     assert [SELECTORS[n].pick(rows, "mcc") for n in ("id-val", "ood-val", "oracle", "last")] == [0, 1, 2, 3]
     assert set(EVERY_EPOCH) == {"id_val", "ood_val", "ood_test"}
+
+
+def test_what_the_rest_tells_counts_against_an_epoch() -> None:
+    def rows(metric: str, *values: tuple[float, float]) -> list[dict[str, Any]]:
+        return [{"metrics": {"ood_val": {metric: own, "rest": rest}}} for own, rest in values]
+
+    rest = SELECTORS["ood-val-rest"]
+    assert rest.pick(rows("accuracy", (0.9, 0.8), (0.8, 0.4), (1.0, 0.7), (0.9, 0.5)), "accuracy") == 1
+    assert rest.pick(rows("log_loss", (0.1, 0.3), (0.2, 0.9), (0.1, 0.2)), "log_loss") == 1
+    assert rest.pick(rows("accuracy", (0.9, math.nan), (0.5, 0.4)), "accuracy") == 1
+    assert OOD.pick(rows("accuracy", (0.9, 0.1), (1.0, 0.9)), "accuracy") == 1  # the plain rule does not look
+    assert default_selector(["train", "id_val", "ood_val"], rest=True).name == "ood-val-rest"
+    assert default_selector(["train", "id_val"], rest=True).name == "id-val-rest"
+    assert default_selector(["train"], rest=True).name == "last"
 
 
 def test_the_oracle_is_never_the_default() -> None:

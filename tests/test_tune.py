@@ -95,7 +95,7 @@ class Trial:
 
 def test_pruning_looks_at_validation_only() -> None:
     trial = Trial()
-    hook = tune._Pruning(trial, "accuracy", 100, [0.7])
+    hook = tune._Pruning(trial, tune._plan(task(), 1, {}), 100, [0.7])
 
     def row(epoch: int, value: float) -> dict[str, Any]:
         return {"epoch": epoch, "metrics": {"ood_val": {"accuracy": value}, "ood_test": {"accuracy": 0.0}}}
@@ -103,9 +103,20 @@ def test_pruning_looks_at_validation_only() -> None:
     hook(row(0, 0.5), 10)
     hook(row(1, 0.4), 10)  # the best so far counts
     assert trial.seen == [(pytest.approx(0.6), 100), (pytest.approx(0.6), 101)]
-    low = tune._Pruning(Trial(), "accuracy", 0, [])
+    low = tune._Pruning(Trial(), tune._plan(task(), 1, {}), 0, [])
     with pytest.raises(optuna.TrialPruned):
         low(row(0, 0.1), 10)
+
+
+def test_a_method_that_answers_for_the_rest_is_judged_by_it() -> None:
+    asked = Task("spmotif-struc", "ciga-complement", data=DATA, settings=FIXED)
+    trial = Trial()
+    hook = tune._Pruning(trial, tune._plan(asked, 1, {}), 0, [])
+    hook({"epoch": 0, "metrics": {"ood_val": {"accuracy": 1.0, "rest": 0.4}, "ood_test": {}}}, 10)
+    assert trial.seen == [(pytest.approx(0.6), 0)]
+    found = {"epoch": 1, "ood_val": {"accuracy": 0.9, "rest": 0.5}, "ood_test": {"accuracy": 0.9}}
+    record = {"dataset": "x", "selection": "ood-val-rest", "metric": "accuracy"}
+    assert tune.validation_score({**record, "selected": {"ood-val-rest": found}}) == pytest.approx(0.4)
 
 
 def test_search_continue_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

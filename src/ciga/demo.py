@@ -90,18 +90,19 @@ def _report(records: list[dict[str, Any]], seeds: int, quick: bool, runs_dir: Pa
 
 
 def _table(records: list[dict[str, Any]], seeds: int) -> Table:
-    rule = records[0]["selection"]
+    rules = {r["method"]: r["selection"] for r in records}
+    told = ", ".join(dict.fromkeys(rules.values()))
     table = Table(
         "method",
         "test accuracy",
         "worst class",
         "edge AUROC",
         "seconds",
-        title=f"{DATASET}, bias 0.9, {seeds} seeds, mean (std), selected by {rule}",
+        title=f"{DATASET}, bias 0.9, {seeds} seeds, mean (std), selected by {told}",
     )
     for method in METHODS:
         mine = [r for r in records if r["method"] == method]
-        test = [r["selected"][rule]["ood_test"] for r in mine]
+        test = [r["selected"][rules[method]]["ood_test"] for r in mine]
         edges = [t["edge_auroc"] for t in test if "edge_auroc" in t]
         table.add_row(
             method,

@@ -160,8 +160,8 @@ def gather(
 
 
 def _members(plans: Sequence[Plan], runs_dir: str | Path, splits: Splits) -> Model:
-    spec, rule = Spec.of(splits), default_selector(list(splits)).name
-    first = plans[0]
+    spec, first = Spec.of(splits), plans[0]
+    rule = default_selector(list(splits), first.settings.method.selects_by_rest).name
     members = []
     for planned in plans:
         network = planned.settings.method.network(spec, planned.settings.backbone)
@@ -226,6 +226,7 @@ def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, select
         {
             "metric": metric,
             "selection": selection,
+            "rules": {name: some[0].get("selection", selection) for name, some in runs.items()},
             "scores": {name: _scores(records) for name, records in runs.items()},
             "histories": {name: [_short(r["history"], metric) for r in some] for name, some in runs.items()},
             "seconds": {name: [r["seconds"] for r in records] for name, records in runs.items()},

@@ -20,7 +20,6 @@ from ciga.errors import CigaError, UsageError
 from ciga.explain.explanation import Explanation, explain
 from ciga.methods.method import Method
 from ciga.model import Model, featuriser_of
-from ciga.selection import default_selector
 from ciga.settings import resolve
 from ciga.shift import Gauge, Shift
 from ciga.train import fit, pick_device
@@ -115,7 +114,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             device=self.device,
             threads=self.threads,
         )
-        selection = default_selector(self.fitted_.splits).name
+        selection = self.fitted_.selector.name
         model = Model(
             method=self.method,
             settings=chosen.flat(),

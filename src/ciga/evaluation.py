@@ -8,22 +8,28 @@ from torch import nn
 from ciga import metrics
 from ciga.data.store import GraphStore
 from ciga.methods.method import Method
+from ciga.remainder import describe_rest, probe
 
 
 @torch.inference_mode()
 def evaluate(
-    method: Method, network: nn.Module, store: GraphStore, batch_size: int = 256
+    method: Method, network: nn.Module, store: GraphStore, batch_size: int = 256, rest: str | None = None
 ) -> dict[str, float]:
-    """Every metric of a network on a store, explanations included where the truth is known."""
+    """Every metric of a network on a store, explanations included where the truth is known.
+
+    `rest` names the metric by which to score what G_s tells of the label (as `rest`), where there is a G_s.
+    """
     network.eval()
     device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    logits, labels, scores, truths, groups = [], [], [], [], []
+    logits, labels, scores, truths, groups, left = [], [], [], [], [], []
     seen = 0
     for batch in store.batches(batch_size, chunk=4):
         batch = batch.to(device)
         out, edges = method.infer(network, batch)
         logits.append(out)
         labels.append(batch.y)
+        if edges is not None and rest is not None:
+            left.append(describe_rest(batch, edges[1]))
         if edges is not None and batch.edge_truth is not None:
             scores.append(edges[0])
             truth = torch.zeros(batch.num_pairs, dtype=torch.bool, device=device)
@@ -34,4 +40,7 @@ def evaluate(
     found = metrics.classification(torch.cat(logits), torch.cat(labels))
     if scores:
         found |= metrics.explanation(torch.cat(scores), torch.cat(truths), torch.cat(groups), seen)
+    if left and rest is not None:
+        y = torch.cat(labels)
+        found["rest"] = metrics.classification(probe(torch.cat(left), y, logits[0].size(1)), y)[rest]
     return found

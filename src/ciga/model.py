@@ -11,7 +11,7 @@ Nothing in a folder is executed, no file name is read from inside it, and everyt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -251,6 +251,12 @@ class Model:
         story = folder / "story.json"
         model.story = read_json(story) if story.is_file() else {}
         return model.to(device)
+
+
+def rule_of(story: Mapping[str, Any], method: str) -> str:
+    """The rule that chose the epochs of a method's runs: a rival may have another one than the model."""
+    rule: str = story.get("rules", {}).get(method, story["selection"])
+    return rule
 
 
 def featuriser_of(stores: Sequence[GraphStore], source: dict[str, Any]) -> dict[str, Any]:

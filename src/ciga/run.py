@@ -16,7 +16,6 @@ from ciga.errors import CigaError, UsageError
 from ciga.files import write_tensors
 from ciga.records import Config, Runs, peak_memory_mb, versions
 from ciga.registry import load_plugin
-from ciga.selection import default_selector
 from ciga.settings import DEFAULT_PRESET, Settings, resolve
 from ciga.train import Fitted, fit, pick_device
 
@@ -121,7 +120,7 @@ def describe(plan: Plan, splits: Splits, fitted: Fitted, device: str, threads: i
         "fingerprint": splits.fingerprint(),
         "notes": dict(splits.notes),
         "metric": splits.task.metric,
-        "selection": default_selector(list(splits)).name,
+        "selection": fitted.selector.name,
         "selected": fitted.selected,
         "epochs": len(fitted.history),
         "seconds": fitted.seconds,

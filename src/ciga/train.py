@@ -31,10 +31,10 @@ from ciga.methods.method import Context, Method, Step
 from ciga.methods.method import make as make_method
 from ciga.nn.encoder import Backbone, Spec
 from ciga.options import tunable
-from ciga.selection import SELECTORS, default_selector
+from ciga.selection import SELECTORS, Selector, default_selector
 
 #: Splits scored after every epoch: those a selector looks at. The others are scored once, at the end.
-EVERY_EPOCH = tuple(s.split for s in SELECTORS.values() if s.split)
+EVERY_EPOCH = tuple(dict.fromkeys(s.split for s in SELECTORS.values() if s.split))
 
 
 @dataclass
@@ -69,10 +69,15 @@ class Fitted:
     selected: dict[str, dict[str, Any]] = field(default_factory=dict)  # selector -> epoch and metrics
     seconds: float = 0.0
 
+    @property
+    def selector(self) -> Selector:
+        """The rule that counts."""
+        return default_selector(self.splits, self.method.selects_by_rest)
+
     def network(self, selector: str | None = None) -> nn.Module:
         """The network with the weights a selector chose, ready to predict."""
         network = self.method.network(self.spec, self.backbone)
-        network.load_state_dict(self.states[selector or default_selector(self.splits).name])
+        network.load_state_dict(self.states[selector or self.selector.name])
         return network.eval()
 
 
@@ -127,7 +132,12 @@ def fit(
                     method, network, splits.train, training, optimizers, side, epoch, average
                 )
             with average.in_place() if average else nullcontext():
-                found = {s: evaluate(method, network, splits[s]) for s in splits if s in EVERY_EPOCH}
+                rest = {fitted.selector.split: metric}
+                found = {
+                    s: evaluate(method, network, splits[s], rest=rest.get(s))
+                    for s in splits
+                    if s in EVERY_EPOCH
+                }
                 seconds = time.perf_counter() - began
                 row = {"epoch": epoch, "terms": terms, "metrics": found, "seconds": seconds}
                 fitted.seconds += seconds
@@ -275,7 +285,7 @@ def _context(
 
 def _should_stop(fitted: Fitted, training: Training, metric: str) -> bool:
     """No better validation score for `patience` epochs, counted from the end of the warm-up."""
-    selector = default_selector(fitted.splits)
+    selector = fitted.selector
     best = selector.pick(fitted.history, metric)
     if best is None or selector.split is None:
         return False

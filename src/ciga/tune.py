@@ -179,8 +179,7 @@ def objective(task: Task, trial: Any, runs_dir: str | Path, device: str = "auto"
     scores: list[float] = []
     for place, seed in enumerate(task.seeds):
         planned = _plan(task, seed, chosen)
-        metric = planned.dataset.metric
-        watch = _Pruning(trial, metric, place * planned.config.settings["epochs"], scores)
+        watch = _Pruning(trial, planned, place * planned.config.settings["epochs"], scores)
         try:
             record = execute(planned, runs_dir, device=device, on_epoch=watch)
         except Busy:
@@ -208,26 +207,25 @@ def _plan(task: Task, seed: int, chosen: Mapping[str, Any]) -> Plan:
 
 def validation_score(record: Mapping[str, Any]) -> float:
     """What the default rule saw when it chose the epoch: never a test score."""
-    rule = record["selection"]
-    split = SELECTORS[rule].split
-    if split is None:
+    rule = SELECTORS[record["selection"]]
+    if rule.split is None:
         raise CigaError(f"{record['dataset']} has no validation data to tune on.")
-    return float(record["selected"][rule][split][record["metric"]])
+    return rule.value(record["selected"][rule.name][rule.split], record["metric"])
 
 
 class _Pruning:
     """An epoch hook: reports the best validation score so far, and ends trials below the median."""
 
-    def __init__(self, trial: Any, metric: str, offset: int, before: Sequence[float]) -> None:
-        self.trial, self.metric, self.offset, self.before = trial, metric, offset, list(before)
+    def __init__(self, trial: Any, planned: Plan, offset: int, before: Sequence[float]) -> None:
+        self.trial, self.offset, self.before = trial, offset, list(before)
+        self.metric, self.rest = planned.dataset.metric, planned.settings.method.selects_by_rest
         self.best = float("-inf")
 
     def __call__(self, row: dict[str, Any], epochs: int) -> None:
-        split = default_selector(list(row["metrics"])).split
-        if split is None:
+        rule = default_selector(list(row["metrics"]), self.rest)
+        if rule.split is None:
             return
-        found = row["metrics"][split]
-        value = found.get(self.metric, found["accuracy"])
+        value = rule.value(row["metrics"][rule.split], self.metric)
         self.best = max(self.best, value) if value == value else self.best
         self.trial.report(fmean([*self.before, self.best]), self.offset + row["epoch"])
         if self.trial.should_prune():

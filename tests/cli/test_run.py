@@ -59,7 +59,7 @@ def test_json_is_one_object_with_everything_in_it(command: Command, tmp_path: Pa
     assert record["data"]["train_per_class"] == 6
     assert record["settings"]["width"] == 8
     assert record["epochs"] == record["settings"]["epochs"] == 1
-    assert set(record["selected"]) == {"id-val", "ood-val", "oracle", "last"}
+    assert set(record["selected"]) == {"id-val", "ood-val", "ood-val-rest", "oracle", "last"}
     for chosen in record["selected"].values():
         assert set(chosen) == {"epoch", "train", "id_val", "ood_val", "id_test", "ood_test"}
         for split in chosen.keys() - {"epoch"}:

@@ -9,14 +9,16 @@ from rich.console import Console
 from rich.table import Table
 
 from ciga.explain.render import spread
-from ciga.model import Model
+from ciga.model import Model, rule_of
 from ciga.summary import interval
 
 
 def print_summary(model: Model, out: Path, source: str) -> None:
     """Scores with intervals, the size of the shift, warnings, the advice, and what to do next."""
     story, metric, console = model.story, model.metric, Console()
-    scores = {m: s[model.selection] for m, s in story["scores"].items()}
+    rules = {m: rule_of(story, m) for m in story["scores"]}
+    scores = {m: story["scores"][m][rule] for m, rule in rules.items()}
+    chosen = ", ".join(dict.fromkeys(rules.values()))
     first = next(iter(scores.values()))
     parts = [p for p in ("id_val", "id_test", "ood_val", "ood_test") if p in first] or ["train"]
     last = parts[-1]
@@ -28,9 +30,9 @@ def print_summary(model: Model, out: Path, source: str) -> None:
         f"calibration error ({last})",
         *(["edge AUROC"] if edges else []),
         title=(
-            f"mean over {len(model.seeds)} seeds [95 % interval over seeds], epoch by {model.selection}"
+            f"mean over {len(model.seeds)} seeds [95 % interval over seeds], epoch by {chosen}"
             if len(model.seeds) > 1
-            else f"one seed, epoch by {model.selection}"
+            else f"one seed, epoch by {chosen}"
         ),
         title_justify="left",
     )

@@ -14,7 +14,7 @@ from ciga.explain import svg
 from ciga.explain.examine import Examined
 from ciga.explain.molecules import draw_fragment
 from ciga.explain.render import number, percent, spread, write_page
-from ciga.model import Model
+from ciga.model import Model, rule_of
 from ciga.summary import CONFIDENCE, interval
 
 #: What a reader should know of each part of the data.
@@ -28,6 +28,8 @@ PARTS = {
 SELECTORS = {
     "id-val": "best on validation like training",
     "ood-val": "best on shifted validation",
+    "id-val-rest": "best on validation like training, less what the rest tells",
+    "ood-val-rest": "best on shifted validation, less what the rest tells",
     "oracle": "best on test (not allowed, a bound)",
     "last": "the last epoch",
 }
@@ -96,7 +98,7 @@ def _figures(model: Model, examined: Examined | None) -> list[dict[str, str]]:
     story = model.story
     where, metric = story.get("where"), model.metric
     for method, selected in story.get("scores", {}).items():
-        values = selected.get(model.selection, {}).get(where, {}).get(metric)
+        values = selected.get(rule_of(story, method), {}).get(where, {}).get(metric)
         if values:
             out.append(
                 {"name": f"{method}: {metric} on {where}", "value": spread(interval(_known(values), metric))}
@@ -155,7 +157,7 @@ def _scores(story: Mapping[str, Any]) -> dict[str, Any]:
     rows, dots = [], []
     for place, (method, selected) in enumerate(story.get("scores", {}).items()):
         for selector, splits in selected.items():
-            chosen = selector == story["selection"]
+            chosen = selector == rule_of(story, method)
             for split, values in splits.items():
                 if split == "epoch":
                     continue
@@ -183,6 +185,7 @@ def _scores(story: Mapping[str, Any]) -> dict[str, Any]:
         "rows": rows,
         "chart": chart,
         "metric": metric,
+        "rules": ", ".join(dict.fromkeys(rule_of(story, method) for method in story.get("scores", {}))),
         "seeds": seeds,
         "edges": any(r["auroc"] for r in rows),
         "methods": list(story.get("scores", {})),

@@ -27,6 +27,7 @@ class CIGAComplement(CIGAv1):
     """
 
     summary = "CIGAv1, and leave nothing in the rest that tells the label"
+    selects_by_rest = True
 
     gamma: float = tunable(0.3, [0.03, 0.1, 0.3, 1.0], low=0.0, help="strength of the reversed gradient")
 

@@ -55,6 +55,8 @@ class Method:
     #: What the paper's overview table says of a method.
     needs_environments: ClassVar[bool] = False
     extracts: ClassVar[bool] = False  # does it give edge scores?
+    #: Is its epoch chosen by what G_c tells less what G_s tells? Only for methods that extract.
+    selects_by_rest: ClassVar[bool] = False
     scms: ClassVar[tuple[str, ...]] = ()  # the SCMs it is meant for
     #: Solved by `fit` instead of by epochs of `loss` (kernel methods).
     closed_form: ClassVar[bool] = False
