@@ -31,10 +31,10 @@ APART = ("seed",)
 
 
 def options_of(record: dict[str, Any]) -> dict[str, Any]:
-    """Dataset, its options, method and settings of a record."""
+    """Dataset, its options, protocol, method and settings of a record."""
     data = {k: v for k, v in record["data"].items() if k not in APART}
     settings = {k if k not in data else f"{k} (setting)": v for k, v in record["settings"].items()}
-    return {"dataset": record["dataset"], **data, **settings}
+    return {"dataset": record["dataset"], "protocol": record["protocol"], **data, **settings}
 
 
 def spread(values: list[float]) -> str:
