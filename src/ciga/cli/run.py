@@ -144,6 +144,7 @@ def demo(
 
 def _show(record: dict[str, Any], folder: Path) -> None:
     """One run on one screen: every selector's scores, the default one marked."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
@@ -151,15 +152,24 @@ def _show(record: dict[str, Any], folder: Path) -> None:
     selected = record["selected"]
     splits = [k for k in next(iter(selected.values())) if k != "epoch"]
     explained = any("edge_auroc" in s.get("ood_test", {}) for s in selected.values())
-    extra = ["edge AUROC", "precision@k"] if explained else []
-    table = Table("selected by", "epoch", *[f"{s} {metric}" for s in splits], *extra)
+    extra = ["edge AUROC", "prec. @k"] if explained else []
+    table = Table(
+        title=f"{metric} at the epoch each rule chose",
+        title_justify="left",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("rule", no_wrap=True)  # names that begin alike must not be cut
+    for header in ("epoch", *splits, *extra):
+        table.add_column(header)
     for name, scores in selected.items():
-        mark = " *" if name == record["selection"] else " (looks at test data)" if name == "oracle" else ""
+        mark = " *" if name == record["selection"] else ""
         numbers = [f"{scores[s][metric]:.3f}" for s in splits]
         if explained:
             numbers += [f"{scores['ood_test'][k]:.3f}" for k in ("edge_auroc", "precision_at_k")]
         table.add_row(name + mark, str(scores["epoch"]), *numbers)
     console.print(table)
+    console.print("* the one to report; oracle looks at test data", highlight=False, soft_wrap=True)
     console.print(
         f"{record['method']} on {record['dataset']}, seed {record['seed']}: {record['epochs']} epochs, "
         f"{record['seconds']:.0f} s, {record['peak_memory_mb']:.0f} MB; record in {folder}",
