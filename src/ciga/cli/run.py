@@ -158,10 +158,10 @@ def _show(record: dict[str, Any], folder: Path) -> None:
         title_justify="left",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
-    table.add_column("rule", no_wrap=True)  # names that begin alike must not be cut
-    for header in ("epoch", *splits, *extra):
-        table.add_column(header)
+    for header in ("rule", "epoch", *splits, *extra):
+        table.add_column(header, no_wrap=header not in extra)  # names that begin alike must not be cut
     for name, scores in selected.items():
         mark = " *" if name == record["selection"] else ""
         numbers = [f"{scores[s][metric]:.3f}" for s in splits]
