@@ -1,7 +1,8 @@
 """Write the tables of docs/results.md anew from the committed records: python tools/results.py
 
 A table stands between `<!-- records: FILE -->` and `<!-- end -->`; it has a row for each configuration in
-FILE, over the seeds that are there. What all rows have in common is not repeated in them. Between
+FILE, over the seeds that are there. What all rows have in common is not repeated in them; `rest` is what
+G_s told on validation graphs, where that was asked. Between
 `<!-- paper: NAME PRESET COLUMNS -->` and `<!-- end -->` stands a table of the paper with ours in it, as
 `ciga table NAME --preset PRESET --datasets COLUMNS --runs-dir results --format md` writes it. After
 `<!-- spent -->` stands what all records together took.
@@ -54,19 +55,21 @@ def table(file: Path) -> str:
         words = [f"{k}={options[k]}" for k in shown if k in options and k != "dataset"]
         groups[f"{options['dataset']} | {record['method']} | {' '.join(words)}"].append(record)
     lines = [
-        "| dataset | method | options | seeds | validation | test | per seed | edge AUROC |",
-        "|---|---|---|---|---|---|---|---|",
+        "| dataset | method | options | seeds | validation | rest | test | per seed | edge AUROC |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, group in sorted(groups.items()):
         group.sort(key=lambda r: r["seed"])
         chosen = [(r["selected"][r["selection"]], r["metric"]) for r in group]
         test = [s["ood_test"][metric] for s, metric in chosen]
         validation = [s["ood_val"][metric] for s, metric in chosen if "ood_val" in s]
+        rest = [v["rest"] for s, _ in chosen if "rest" in (v := s.get("ood_val", s.get("id_val", {})))]
         auroc = [s["ood_test"]["edge_auroc"] for s, _ in chosen if "edge_auroc" in s["ood_test"]]
         seeds = ",".join(str(r["seed"]) for r in group)
         each = " ".join(f"{t:.3f}" for t in test)
         lines.append(
-            f"| {name} | {seeds} | {spread(validation) if validation else '–'} | **{spread(test)}** "
+            f"| {name} | {seeds} | {spread(validation) if validation else '–'} "
+            f"| {spread(rest) if rest else '–'} | **{spread(test)}** "
             f"| {each} | {spread(auroc) if auroc else '–'} |"
         )
     return "\n".join(lines) + "\n"
