@@ -244,15 +244,20 @@ def _notes(result: Result, records: Records, select: str) -> list[str]:
     """What a reader must know to read the numbers."""
     notes = []
     if select == DEFAULT:
+        # Which split a rule looks at is a matter of the data; whether it asks for the rest, of the method.
         rules: dict[str, list[str]] = {}
         for column in result.columns:
-            for rule in {e.rule for (_, c, _), e in result.entries.items() if c == column.key and e.rule}:
+            mine = [e.rule for (_, c, _), e in result.entries.items() if c == column.key and e.rule]
+            for rule in {r.removesuffix("-rest") for each in mine for r in each.split(", ")}:
                 rules.setdefault(rule, []).append(column.label)
         said = "; ".join(
             rule if len(rules) == 1 else f"{rule}: {', '.join(labels)}"
             for rule, labels in sorted(rules.items())
         )
-        notes.append(f"Epoch selected by {said or 'validation (nothing recorded yet)'}.")
+        asked = {r for (r, _, _), e in result.entries.items() if e.rule.endswith("-rest")}
+        labels = ", ".join(row.label for row in result.rows if row.key in asked)
+        rest = f"; for {labels} less what the rest tells there (-rest)" if labels else ""
+        notes.append(f"Epoch selected by {said or 'validation (nothing recorded yet)'}{rest}.")
     else:
         notes.append(f"Epoch selected by {', '.join(result.selections)}.")
     if "oracle" in result.selections:
