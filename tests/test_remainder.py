@@ -57,6 +57,13 @@ def test_descriptions_against_loops(store: GraphStore) -> None:
     torch.testing.assert_close(describe_rest(batch, kept), by_loops(batch, kept), atol=1e-5, rtol=1e-4)
 
 
+def test_a_batch_that_keeps_everything_leaves_nothing_to_read(store: GraphStore) -> None:
+    batch = next(iter(store.batches(12)))
+    found = describe_rest(batch, torch.ones(batch.num_pairs, dtype=torch.bool))
+    assert not found.any()
+    assert probe(found, batch.y, 3).isfinite().all()
+
+
 def test_no_memory_of_the_own_label() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(40, 60), torch.randint(3, (40,))
