@@ -15,7 +15,7 @@ from ciga.methods.method import Step, make
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.gamma import SubgraphGIN
 from ciga.shapes import shapes
-from ciga.topology import Adjacency
+from ciga.topology import Adjacency, number_features
 
 BACKBONE = Backbone(width=8, layers=2)
 
@@ -173,6 +173,37 @@ def test_regulariser_equals_a_loop() -> None:
     assert expected > 0
 
 
+@pytest.mark.parametrize("name", ["gamma-gin", "gamma-rpgin"])
+def test_alike_subgraphs_are_encoded_once_and_right(name: str) -> None:
+    torch.manual_seed(0)
+    batch = store_of(some_graphs()).batch(slice(None))
+    batch.x = (batch.x > 0.8).float()
+    batch.edge_attr = (torch.rand(batch.num_edges, 1) > 0.95).float()  # the two directions may differ
+    network = make(name).network(Spec(3, 1, 2), BACKBONE).eval()
+    assert isinstance(network, SubgraphGIN)
+    with torch.no_grad():
+        found, adjacency = network.find(batch)
+        every = network._encode(found.nodes, found.shape, batch, adjacency)
+        kind, example = network._kinds(found, batch, adjacency)
+        weighted = every * found.density.unsqueeze(1)
+        whole = torch.zeros(batch.num_graphs, every.size(1)).index_add(0, found.graph, weighted)
+        torch.testing.assert_close(network.encode(batch)[0], whole)
+    torch.testing.assert_close(every[example][kind], every)
+    assert 10 < example.numel() < kind.numel() - 10
+
+
+def test_rows_of_one_number_are_equal() -> None:
+    x = torch.randint(0, 3, (500, 4)).float()
+    number = number_features(x)
+    assert number.unique().numel() == x.unique(dim=0).shape[0]
+    assert all(torch.equal(x[number == n], x[number == n][:1].expand_as(x[number == n])) for n in number)
+    # Too close for a sum of doubles to tell apart: each row is then its own.
+    near = torch.tensor([[1e30, 0.0], [1e30, 1.0], [1e30, 0.0]])
+    assert number_features(near).unique().numel() == 3
+    assert number_features(torch.zeros(0, 3)).numel() == 0
+    assert number_features(torch.zeros(4, 0)).unique().numel() == 1
+
+
 def test_relational_pooling_equals_the_mean_over_orders() -> None:
     torch.manual_seed(0)
     batch = store_of([nx.star_graph(3)]).batch([0])
@@ -196,7 +227,7 @@ def test_relational_pooling_equals_the_mean_over_orders() -> None:
 @pytest.mark.parametrize("name", ["gamma-gin", "gamma-rpgin"])
 def test_every_term_has_a_gradient(name: str) -> None:
     torch.manual_seed(0)
-    method = make(name, {"samples": 16})
+    method = make(name, {"samples": 16, "penalty": 0.1})
     network = method.network(Spec(3, 0, 2), BACKBONE)
     terms = method.loss(network, store_of(some_graphs()).batch(slice(None)), Step())
     for term in terms.values():
