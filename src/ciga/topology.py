@@ -76,7 +76,7 @@ def number_rows(rows: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
 def number_features(x: Tensor) -> Tensor:
     """Numbers [N] for the rows of x [N, d]: rows of one number are equal, and most equal rows share one.
 
-    By a random projection, which is checked: where it takes unequal rows for one, each row has its own number.
+    By a random projection, which is checked: if it takes unequal rows for one, each row has its own number.
     """
     generator = torch.Generator().manual_seed(0)
     direction = torch.rand(x.size(1), generator=generator, dtype=torch.float64).to(x.device)
