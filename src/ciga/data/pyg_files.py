@@ -14,9 +14,10 @@ from ciga import options
 from ciga.data import split_rules
 from ciga.data.cache import cache_folder, cached, file_hash
 from ciga.data.catalog import Dataset, Progress, register, silent
+from ciga.data.columns import Column
 from ciga.data.graph_files import is_graph_file, read_graphs
 from ciga.data.splits import SPLIT_NAMES, Splits, Task
-from ciga.data.store import Column, GraphStore
+from ciga.data.store import GraphStore
 from ciga.data.tables import Rejected, summary, write_rejected
 from ciga.errors import CigaError, UsageError, unknown
 from ciga.options import tunable

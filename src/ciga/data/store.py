@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ciga.data import columns
 from ciga.data.arithmetic import number_pairs, ranges, repeated, starts
 from ciga.data.batch import Batch as Batch
+from ciga.data.columns import Column
 from ciga.data.pack import pack
 from ciga.errors import CigaError
 from ciga.files import content_hash, map_tensors, write_tensors
@@ -25,8 +27,6 @@ from ciga.files import content_hash, map_tensors, write_tensors
 FORMAT = "ciga.graphstore/1"
 #: A file up to this size has its checksum verified when opened; a larger one on request only.
 VERIFY_BELOW = 256 * 2**20
-
-Column = Tensor | list[str]
 
 
 class GraphStore:
@@ -209,7 +209,7 @@ class GraphStore:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edge_rows],
             env=None if self.env is None else self.env[rows],
             edge_truth=None if self.edge_truth is None else self.edge_truth[edge_rows],
-            columns={k: _take(c, rows) for k, c in self.columns.items()},
+            columns={k: columns.take(c, rows) for k, c in self.columns.items()},
             pair=self.pair[edge_rows],
             pair_ptr=starts(pairs, closed=True),
         )
@@ -255,13 +255,6 @@ class GraphStore:
             return None if any(p is None for p in parts) else torch.cat(parts)
 
         shared = set(first.columns).intersection(*(s.columns for s in stores[1:]))
-        columns: dict[str, Column] = {}
-        for key in [k for k in first.columns if k in shared]:
-            parts = [s.columns[key] for s in stores]
-            if all(isinstance(p, Tensor) for p in parts):
-                columns[key] = torch.cat([p for p in parts if isinstance(p, Tensor)])
-            else:
-                columns[key] = [str(v) for p in parts for v in (p.tolist() if isinstance(p, Tensor) else p)]
         return cls(
             torch.cat([s.x for s in stores]),
             torch.cat([s.edge_index for s in stores], dim=1),
@@ -271,7 +264,7 @@ class GraphStore:
             edge_attr=joined("edge_attr"),
             env=joined("env"),
             edge_truth=joined("edge_truth"),
-            columns=columns,
+            columns={k: columns.join([s.columns[k] for s in stores]) for k in first.columns if k in shared},
             pair=torch.cat([s.pair for s in stores]),
             pair_ptr=starts(torch.cat([s.pair_ptr.diff() for s in stores]), closed=True),
         )
@@ -318,14 +311,7 @@ class GraphStore:
             "pair_ptr",
         )
         out = {k: getattr(self, k) for k in names if getattr(self, k) is not None}
-        for key, column in self.columns.items():
-            if isinstance(column, Tensor):
-                out[f"column.{key}"] = column
-            else:
-                raw = [v.encode() for v in column]
-                out[f"text.{key}"] = torch.tensor(list(b"".join(raw)), dtype=torch.uint8)
-                out[f"ends.{key}"] = torch.tensor([len(r) for r in raw], dtype=torch.int64).cumsum(0)
-        return out
+        return out | columns.to_tensors(self.columns)
 
     def fingerprint(self) -> str:
         """A hash of the content: equal if and only if the graphs, labels and columns are equal."""
@@ -347,15 +333,9 @@ class GraphStore:
         tensors, meta = map_tensors(path)
         if meta.get("format") != FORMAT:
             raise CigaError(f"{path} is not a graph store of this version ({FORMAT}): build it again.")
-        columns: dict[str, Column] = {}
         try:
-            for name in list(tensors):
-                kind, _, key = name.partition(".")
-                if kind == "column":
-                    columns[key] = tensors.pop(name)
-                elif kind == "text":
-                    columns[key] = _decode(tensors.pop(name), tensors.pop(f"ends.{key}"))
-            store = cls(columns=columns, **tensors)
+            found = columns.from_tensors(tensors)
+            store = cls(columns=found, **tensors)
         except (TypeError, RuntimeError, KeyError, ValueError, CigaError) as error:
             raise CigaError(f"{path} is damaged ({error}): delete it and build it again.") from error
         if verify or (verify is None and path.stat().st_size < VERIFY_BELOW):
@@ -398,12 +378,3 @@ class GraphStore:
             for name, part in parts.items():
                 if part is not None and len(part) != rows:
                     raise CigaError(f"There are {rows} {what}, but {len(part)} rows of {name}.")
-
-
-def _take(column: Column, rows: Tensor) -> Column:
-    return column[rows] if isinstance(column, Tensor) else [column[i] for i in rows.tolist()]
-
-
-def _decode(text: Tensor, ends: Tensor) -> list[str]:
-    raw, stops = text.numpy().tobytes(), [0, *ends.tolist()]
-    return [raw[a:b].decode() for a, b in pairwise(stops)]
