@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -28,3 +29,29 @@ def test_the_tables_are_those_of_the_records() -> None:
 def test_every_list_of_records_is_shown() -> None:
     page = tool().PAGE.read_text()
     assert [f.name for f in (ROOT / "results").glob("*.jsonl") if f"results/{f.name}" not in page] == []
+
+
+def test_methods_are_compared_on_the_same_runs_only(tmp_path: Path) -> None:
+    def record(method: str, dataset: str, seed: int, accuracy: float, auroc: float | None) -> str:
+        score = {"accuracy": accuracy} | ({} if auroc is None else {"edge_auroc": auroc})
+        return json.dumps(
+            {"method": method, "dataset": dataset, "data": {"bias": 0.6, "seed": seed}, "seed": seed}
+            | {"metric": "accuracy", "selected": {"ood-val": {"ood_test": score}}}
+        )
+
+    rows = [
+        ("a", 1, 0.5, 0.8),
+        ("a", 2, 0.7, 1.0),
+        ("b", 1, 0.9, 0.95),
+        ("b", 2, 0.8, 0.85),
+        ("c", 1, 1.0, 1.0),
+    ]
+    lines = [record(m, d, s, acc, auroc) for m, s, acc, auroc in rows for d in ("x", "y")]
+    lines += [record("erm", d, s, 0.9, None) for d in ("x", "y") for s in (1, 2)]
+    file = tmp_path / "some.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    assert tool().subgraphs(file, "1-2").splitlines()[2:] == [
+        "| a | ood-val | 0.600 | 0.900 | 2 of 4 | 0.80 |",
+        "| b | ood-val | 0.850 | 0.900 | 2 of 4 | 0.85 |",
+    ]
+    assert "| c | ood-val | 1.000 | 1.000 | 2 of 2 | 1.00 |" in tool().subgraphs(file, "1")

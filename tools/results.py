@@ -5,7 +5,8 @@ FILE, over the seeds that are there. What all rows have in common is not repeate
 G_s told on validation graphs, where that was asked. Between
 `<!-- paper: NAME PRESET COLUMNS -->` and `<!-- end -->` stands a table of the paper with ours in it, as
 `ciga table NAME --preset PRESET --datasets COLUMNS --runs-dir results --format md` writes it. After
-`<!-- spent -->` stands what all records together took.
+`<!-- subgraphs: FILE SEEDS -->` stand the methods that extract a subgraph, as far as FILE has them on all
+its datasets with all of SEEDS; after `<!-- spent -->` what all records together took.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "results.md"
 BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SUBGRAPHS = re.compile(r"(<!-- subgraphs: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
 #: What belongs to a data seed or a run, not to a configuration.
 APART = ("seed",)
@@ -75,6 +77,38 @@ def table(file: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def subgraphs(file: Path, seeds: str) -> str:
+    """Answers and edges of the extracting methods, by each rule, over all datasets and the same seeds."""
+    found: dict[tuple[str, str], dict[Any, tuple[float, float]]] = defaultdict(dict)
+    columns = set()
+    for r in read_lines(file):
+        column = (r["dataset"], repr(sorted((k, v) for k, v in r["data"].items() if k not in APART)))
+        columns.add(column)
+        for rule in ("ood-val", "ood-val-rest"):
+            score = r["selected"].get(rule, {}).get("ood_test", {})
+            if "edge_auroc" in score:
+                found[r["method"], rule][column, r["seed"]] = (score[r["metric"]], score["edge_auroc"])
+    wanted = [(c, s) for c in sorted(columns) for s in span(seeds)]
+    lines = [
+        f"| seeds {seeds} | epoch by | test | edge AUROC | above 0.9 | least |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (method, rule), scores in sorted(found.items()):
+        if all(w in scores for w in wanted):
+            test, auroc = zip(*(scores[w] for w in wanted), strict=True)
+            good = f"{sum(a > 0.9 for a in auroc)} of {len(auroc)}"
+            lines.append(
+                f"| {method} | {rule} | {mean(test):.3f} | {mean(auroc):.3f} | {good} | {min(auroc):.2f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def span(seeds: str) -> range:
+    """`3` or `1-3` as numbers."""
+    first, _, last = seeds.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
 def paper_table(name: str, preset: str, columns: str) -> str:
     """A table of the paper from all committed records."""
     shown, records = exhibit(name), Records([ROOT / "results"])
@@ -95,6 +129,7 @@ def spent() -> str:
 def filled(page: str) -> str:
     """The page with every table made anew."""
     page = BLOCK.sub(lambda m: m[1] + "\n" + table(ROOT / m[2]) + "\n" + m[3], page)
+    page = SUBGRAPHS.sub(lambda m: m[1] + "\n" + subgraphs(ROOT / m[2], m[3]) + "\n" + m[4], page)
     page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 
