@@ -27,6 +27,8 @@ BACKBONE = Backbone(layers=2, width=8)
 EPOCHS = 3
 #: Early and late in training: schedules start and end between the two.
 STEPS = ({"epoch": 0, "number": 1, "total": 1000}, {"epoch": 900, "number": 900, "total": 1000})
+#: Penalties that are off by default, switched on to be looked at.
+SWITCHED_ON = {"gamma-gin": {"penalty": 0.1}, "gamma-rpgin": {"penalty": 0.1}}
 #: Terms that train a helper and leave what predicts alone, with the helper's parameters' first name.
 HELPERS = {
     ("matchdg", "match"): "matcher",
@@ -161,7 +163,7 @@ def test_every_term_shapes_what_predicts(name: str) -> None:
 
     A term may be 0 at one start (a hinge, a closed gap), but not at all of them.
     """
-    method, data = make(name), splits()
+    method, data = make(name, SWITCHED_ON.get(name)), splits()
     side = method.prepare(context_of(data))
     batch = data.train.batch(slice(None))
     terms: set[str] = set()
