@@ -21,6 +21,7 @@ from ciga.bench.grid import Records, Variation
 from ciga.bench.paper import exhibit
 from ciga.bench.render import render
 from ciga.bench.tables import fill
+from ciga.cli.bench_options import parse_seeds
 from ciga.records import read_lines
 
 ROOT = Path(__file__).parent.parent
@@ -88,7 +89,7 @@ def subgraphs(file: Path, seeds: str) -> str:
             score = r["selected"].get(rule, {}).get("ood_test", {})
             if "edge_auroc" in score:
                 found[r["method"], rule][column, r["seed"]] = (score[r["metric"]], score["edge_auroc"])
-    wanted = [(c, s) for c in sorted(columns) for s in span(seeds)]
+    wanted = [(c, s) for c in sorted(columns) for s in parse_seeds(seeds)]
     lines = [
         f"| seeds {seeds} | epoch by | test | edge AUROC | above 0.9 | least |",
         "|---|---|---|---|---|---|",
@@ -101,12 +102,6 @@ def subgraphs(file: Path, seeds: str) -> str:
                 f"| {method} | {rule} | {mean(test):.3f} | {mean(auroc):.3f} | {good} | {min(auroc):.2f} |"
             )
     return "\n".join(lines) + "\n"
-
-
-def span(seeds: str) -> range:
-    """`3` or `1-3` as numbers."""
-    first, _, last = seeds.partition("-")
-    return range(int(first), int(last or first) + 1)
 
 
 def paper_table(name: str, preset: str, columns: str) -> str:

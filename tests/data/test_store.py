@@ -1,24 +1,27 @@
-"""Every operation of the store against the obvious loop over graphs, by property; and damaged files."""
+"""Every operation of the store against the obvious loop over graphs, by property."""
 
 from __future__ import annotations
 
-import json
-import pickle
-import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from ciga.data.store import FORMAT, GraphStore
+from ciga.data.store import GraphStore
 from ciga.errors import CigaError
-
-by_property = settings(max_examples=60, deadline=None)
+from tests.data.plain_graphs import (
+    assert_batch,
+    assert_store,
+    by_property,
+    example,
+    packed,
+    packed_again,
+    plain_graphs,
+)
 
 FIELDS = (
     "x",
@@ -33,111 +36,6 @@ FIELDS = (
     "edge_truth",
     "index",
 )
-
-
-# ---------------------------------------------------------------- graphs, one by one
-
-
-@st.composite
-def plain_graphs(draw: Any, least: int = 1, **fixed: Any) -> list[dict[str, Any]]:
-    """A few graphs as plain dictionaries: with no node, one node, no edge, no feature, loops, multi-edges."""
-    width = fixed.get("width", draw(st.integers(0, 3)))
-    attr = fixed.get("attr", draw(st.sampled_from([None, 1, 2])))
-    with_env = fixed.get("env", draw(st.booleans()))
-    with_truth = fixed.get("truth", draw(st.booleans()))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    out = []
-    for _ in range(draw(st.integers(least, 6))):
-        nodes = draw(st.integers(0, 5))
-        end = st.integers(0, max(nodes - 1, 0))
-        edges = draw(st.lists(st.tuples(end, end), max_size=8 if nodes else 0))
-        out.append(
-            {
-                "x": rng.standard_normal((nodes, width)).astype(np.float32),
-                "edges": edges,
-                "attr": None if attr is None else rng.standard_normal((len(edges), attr)).astype(np.float32),
-                "truth": rng.integers(0, 2, len(edges)).astype(bool) if with_truth else None,
-                "y": draw(st.integers(0, 3)),
-                "env": draw(st.integers(0, 2)) if with_env else None,
-                "text": draw(st.text(max_size=5)),
-                "number": float(rng.standard_normal()),
-            }
-        )
-    return out
-
-
-def packed(graphs: list[dict[str, Any]]) -> GraphStore:
-    """The store of these graphs, put together by hand."""
-
-    def rows(key: str, dtype: torch.dtype) -> torch.Tensor | None:
-        if graphs[0][key] is None:
-            return None
-        return torch.from_numpy(np.concatenate([g[key] for g in graphs])).to(dtype)
-
-    edges = [e for g in graphs for e in g["edges"]]
-    x = rows("x", torch.float32)
-    assert x is not None
-    return GraphStore(
-        x,
-        torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T,
-        torch.tensor(np.cumsum([0] + [len(g["x"]) for g in graphs])),
-        torch.tensor(np.cumsum([0] + [len(g["edges"]) for g in graphs])),
-        torch.tensor([g["y"] for g in graphs]),
-        edge_attr=rows("attr", torch.float32),
-        edge_truth=rows("truth", torch.bool),
-        env=None if graphs[0]["env"] is None else torch.tensor([g["env"] for g in graphs]),
-        columns={
-            "name.of": [g["text"] for g in graphs],
-            "number": torch.tensor([g["number"] for g in graphs], dtype=torch.float64),
-        },
-    )
-
-
-def assert_batch(batch: Any, graphs: list[dict[str, Any]], rows: list[int]) -> None:
-    """`batch` is the graphs at `rows`, one after the other, by a plain loop."""
-    node, edge, pairs, seen = 0, 0, 0, {}
-    for place, row in enumerate(rows):
-        graph = graphs[row]
-        size = len(graph["x"])
-        np.testing.assert_array_equal(batch.x[node : node + size].numpy(), graph["x"])
-        assert batch.batch[node : node + size].tolist() == [place] * size
-        for i, (u, v) in enumerate(graph["edges"]):
-            assert batch.edge_index[:, edge].tolist() == [u + node, v + node]
-            assert int(batch.edge_batch[edge]) == place
-            if graph["attr"] is not None:
-                np.testing.assert_array_equal(batch.edge_attr[edge].numpy(), graph["attr"][i])
-            if graph["truth"] is not None:
-                assert bool(batch.edge_truth[edge]) == graph["truth"][i]
-            # u->v, v->u and every repetition share one number, which nothing else has
-            pair = int(batch.pair[edge])
-            key = (place, min(u, v), max(u, v))
-            assert seen.setdefault(pair, key) == key
-            assert int(batch.pair_batch[pair]) == place
-            edge += 1
-        pairs += len({(min(e), max(e)) for e in graph["edges"]})
-        assert int(batch.y[place]) == graph["y"]
-        if graph["env"] is not None:
-            assert int(batch.env[place]) == graph["env"]
-        node += size
-    assert (batch.num_nodes, batch.num_edges, batch.num_graphs) == (node, edge, len(rows))
-    assert batch.num_pairs == pairs == len(seen)
-    assert batch.index.tolist() == rows
-    if graphs[0]["attr"] is None:
-        assert batch.edge_attr is None
-    if graphs[0]["truth"] is None:
-        assert batch.edge_truth is None
-    if graphs[0]["env"] is None:
-        assert batch.env is None
-
-
-def assert_store(store: GraphStore, graphs: list[dict[str, Any]], columns: bool = True) -> None:
-    """`store` holds exactly these graphs."""
-    assert len(store) == store.num_graphs == len(graphs)
-    assert_batch(store.batch(slice(None)), graphs, list(range(len(graphs))))
-    if columns:
-        assert store.columns["name.of"] == [g["text"] for g in graphs]
-        assert store.columns["number"].tolist() == [g["number"] for g in graphs]
-
 
 some_rows = st.lists(st.integers(0, 10**6), max_size=8)
 
@@ -250,11 +148,6 @@ def test_pyg_copies_do_not_reach_back():
     assert packed_again(store) == before
 
 
-def packed_again(store: GraphStore) -> str:
-    """The fingerprint computed anew, not remembered."""
-    return store.with_env(store.env).fingerprint()
-
-
 def test_pyg_graphs_without_features_edges_or_labels():
     lonely = Data(num_nodes=3)
     pair = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)
@@ -265,166 +158,6 @@ def test_pyg_graphs_without_features_edges_or_labels():
         [Data(x=torch.tensor([1.0, 2.0]), edge_index=torch.zeros(2, 0, dtype=torch.long), y=1)]
     )
     assert flat.x.shape == (2, 1)
-
-
-# ---------------------------------------------------------------- files
-
-
-@by_property
-@given(plain_graphs())
-def test_save_and_open(tmp_path_factory, graphs):
-    path = tmp_path_factory.mktemp("store") / "graphs.safetensors"
-    store = packed(graphs)
-    store.save(path)
-    opened = GraphStore.open(path)
-    assert_store(opened, graphs)
-    assert opened.fingerprint() == store.fingerprint()
-    for name, tensor in store.tensors().items():
-        assert torch.equal(opened.tensors()[name], tensor)
-        assert opened.tensors()[name].dtype == tensor.dtype
-    opened.save(path)  # over the very file it is mapped from
-    assert GraphStore.open(path, verify=True).fingerprint() == store.fingerprint()
-    assert_store(opened, graphs)
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
-def example() -> GraphStore:
-    rng = np.random.default_rng(0)
-    graphs = [
-        {"x": rng.standard_normal((n, 2)).astype(np.float32), "edges": [(i, (i + 1) % n) for i in range(n)],
-         "attr": rng.standard_normal((n, 1)).astype(np.float32), "truth": rng.integers(0, 2, n).astype(bool),
-         "y": n % 2, "env": n % 3, "text": "Größe 𝔊 " + "x" * n, "number": n / 7}
-        for n in range(1, 6)
-    ]  # fmt: skip
-    return packed(graphs)
-
-
-def test_tensors_that_share_memory_can_be_saved(tmp_path):
-    store = example()
-    store.columns["same"] = store.y
-    store.columns["reversed"] = store.y.flip(0)
-    store.save(tmp_path / "a")
-    opened = GraphStore.open(tmp_path / "a")
-    assert torch.equal(opened.columns["same"], store.y)
-    assert opened.fingerprint() == store.fingerprint()
-
-
-def test_every_altered_byte_is_noticed(tmp_path):
-    """Whatever byte changes, opening fails with our error, or (spaces of the header) gives the same store."""
-    path = tmp_path / "graphs"
-    store = example()
-    store.save(path)
-    content = path.read_bytes()
-    rng = np.random.default_rng(0)
-    header = 8 + struct.unpack("<Q", content[:8])[0]
-    places = [*range(header), *rng.choice(np.arange(header, len(content)), 100, replace=False)]
-    refused = []
-    for place in places:
-        altered = bytearray(content)
-        altered[place] ^= int(rng.choice([1, 2, 4, 16, 64]))
-        path.write_bytes(altered)
-        try:
-            opened = GraphStore.open(path)
-        except CigaError as error:
-            refused.append(str(error))
-        else:
-            assert packed_again(opened) == store.fingerprint(), f"byte {place} changed unnoticed"
-    assert len(refused) > 0.9 * len(places)
-    assert all(str(path) in message for message in refused)
-
-
-def test_every_truncated_file_is_noticed(tmp_path):
-    path = tmp_path / "graphs"
-    example().save(path)
-    content = path.read_bytes()
-    for length in [*range(0, len(content), 37), len(content) - 1]:
-        path.write_bytes(content[:length])
-        with pytest.raises(CigaError, match="damaged"):
-            GraphStore.open(path)
-    path.write_bytes(content + b"\0")
-    with pytest.raises(CigaError, match="damaged"):
-        GraphStore.open(path)
-
-
-EMPTY = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
-
-
-def head(value: Any) -> bytes:
-    text = json.dumps(value).encode()
-    return struct.pack("<Q", len(text)) + text
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\0" * 8,
-        b"\xff" * 64,
-        pickle.dumps({"x": [1, 2, 3]}),
-        b"PK\x03\x04" + b"\0" * 100,
-        head([1, 2]),
-        head("text"),
-        head({"x": 3}),
-        head({"x": {"dtype": "F32"}}),
-        head({"x": {"dtype": "F32", "shape": [], "data_offsets": [0]}}),
-        head({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}}) + b"\0" * 8,
-        head({"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}) + b"\0" * 4,
-        head({"x": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 4]}}) + b"\0" * 4,
-        head({"x": {"dtype": "F32", "shape": ["a"], "data_offsets": ["0", 4]}}) + b"\0" * 4,
-        head({"x": {"dtype": "C64", "shape": [1], "data_offsets": [0, 4]}}) + b"\0" * 4,
-        head({"__metadata__": 5}),
-        head({"__metadata__": {"format": FORMAT}}),
-        head({"__metadata__": {"format": FORMAT}, "text.a": EMPTY}),
-        head({"__metadata__": {"format": FORMAT}, "text.a": EMPTY, "ends.a": EMPTY}),
-        head({"__metadata__": {"format": "something else"}}),
-    ],
-)  # fmt: skip
-def test_files_that_are_no_stores_are_refused(tmp_path, content):
-    path = tmp_path / "graphs"
-    path.write_bytes(content)
-    with pytest.raises(CigaError) as caught:
-        GraphStore.open(path)
-    assert str(path) in str(caught.value)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(CigaError, match="There is no file"):
-        GraphStore.open(tmp_path / "nothing")
-
-
-def test_opening_maps_the_file_and_reads_little(tmp_path):
-    path = tmp_path / "large"
-    nodes = 1_000_000
-    x = torch.zeros(nodes, 16)  # 64 MB
-    ptr = torch.tensor([0, nodes])
-    GraphStore(x, torch.zeros(2, 0), ptr, torch.tensor([0, 0]), torch.tensor([1])).save(path)
-    del x
-    status = Path("/proc/self/status")
-    if not status.exists():
-        pytest.skip("memory is read from /proc/self/status, which this system does not have")
-
-    def resident() -> int:
-        return next(int(s.split()[1]) for s in status.read_text().splitlines() if s.startswith("VmRSS"))
-
-    before = resident()
-    store = GraphStore.open(path, verify=False)
-    assert resident() - before < 16_000  # kB
-    assert str(path) in Path("/proc/self/maps").read_text()
-    assert store.num_nodes.tolist() == [nodes]
-    assert float(store.x[-1].sum()) == 0
-
-
-def test_a_large_file_is_verified_on_request_only(tmp_path, monkeypatch):
-    path = tmp_path / "graphs"
-    store = example()
-    store.save(path)
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-    monkeypatch.setattr("ciga.data.store.VERIFY_BELOW", 0)
-    GraphStore.open(path)
-    with pytest.raises(CigaError, match="checksum"):
-        GraphStore.open(path, verify=True)
 
 
 # ---------------------------------------------------------------- fingerprint, environments, summary

@@ -92,7 +92,7 @@ class SubgraphGIN(DensityNetwork):
     def _kinds(self, found: Subgraphs, batch: Batch, adjacency: Adjacency) -> tuple[Tensor, Tensor]:
         """Number the subgraphs that differ in shape or features: (number of each [S], an example of each).
 
-        Molecules have few: encoding each kind once, where nothing is random, is many times quicker.
+        Molecules have few, and where nothing is random it is enough to encode each kind once.
         """
         node = number_features(batch.x[:, : self.features])
         parts = [found.shape.unsqueeze(1), torch.where(found.nodes >= 0, node[found.nodes], -1)]
