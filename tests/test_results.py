@@ -55,3 +55,25 @@ def test_methods_are_compared_on_the_same_runs_only(tmp_path: Path) -> None:
         "| b | ood-val | 0.850 | 0.900 | 2 of 4 | 0.85 |",
     ]
     assert "| c | ood-val | 1.000 | 1.000 | 2 of 2 | 1.00 |" in tool().subgraphs(file, "1")
+
+
+def test_a_change_is_compared_on_the_seeds_that_both_have(tmp_path: Path) -> None:
+    def record(seed: int, accuracy: float, auroc: float, **settings: float) -> str:
+        scores = {
+            "ood_val": {"accuracy": 1.0, "rest": 0.4},
+            "ood_test": {"accuracy": accuracy, "edge_auroc": auroc},
+        }
+        return json.dumps(
+            {"method": "m", "dataset": "x", "data": {"bias": 0.6, "seed": seed}, "seed": seed}
+            | {"metric": "accuracy", "selection": "ood-val", "selected": {"ood-val": scores}}
+            | {"settings": {"alpha": 1.0, "gamma": 0.3} | settings}
+        )
+
+    base, file = tmp_path / "base.jsonl", tmp_path / "changed.jsonl"
+    base.write_text("\n".join([record(1, 0.8, 0.9), record(2, 0.6, 0.7)]))
+    changed = [record(1, 0.5, 0.5, alpha=0.0), record(3, 0.0, 0.0, alpha=0.0), record(2, 0.7, 0.8, gamma=1.0)]
+    file.write_text("\n".join(changed))
+    assert tool().changes(file, base).splitlines()[2:] == [
+        "| m | alpha=0.0 | 1 | 1.000 | 0.400 | **0.500** | 0.800 | 0.500 | 0.900 |",
+        "| m | gamma=1.0 | 2 | 1.000 | 0.400 | **0.700** | 0.600 | 0.800 | 0.700 |",
+    ]

@@ -6,7 +6,9 @@ G_s told on validation graphs, where that was asked. Between
 `<!-- paper: NAME PRESET COLUMNS -->` and `<!-- end -->` stands a table of the paper with ours in it, as
 `ciga table NAME --preset PRESET --datasets COLUMNS --runs-dir results --format md` writes it. After
 `<!-- subgraphs: FILE SEEDS -->` stand the methods that extract a subgraph, as far as FILE has them on all
-its datasets with all of SEEDS; after `<!-- spent -->` what all records together took.
+its datasets with all of SEEDS; after `<!-- changes: FILE BASE -->` the configurations of FILE, each by what
+differs from BASE's of the same method and data, on the seeds that both have; after `<!-- spent -->` what all
+records together took.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ PAGE = ROOT / "docs" / "results.md"
 BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SUBGRAPHS = re.compile(r"(<!-- subgraphs: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+CHANGES = re.compile(r"(<!-- changes: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
 #: What belongs to a data seed or a run, not to a configuration.
 APART = ("seed",)
@@ -104,6 +107,44 @@ def subgraphs(file: Path, seeds: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def changes(file: Path, base: Path) -> str:
+    """One change at a time: scores on the seeds that the changed and the unchanged method both have."""
+
+    def data_of(record: dict[str, Any]) -> dict[str, Any]:
+        return {k: v for k, v in record["data"].items() if k not in APART}
+
+    def scores(record: dict[str, Any]) -> tuple[float, ...]:
+        chosen, metric = record["selected"][record["selection"]], record["metric"]
+        tested, valid = chosen["ood_test"], chosen["ood_val"]
+        return valid[metric], valid["rest"], tested[metric], tested["edge_auroc"]
+
+    known: dict[tuple[str, str, str, int], dict[str, Any]] = {}
+    for r in read_lines(base):
+        known[r["dataset"], repr(data_of(r)), r["method"], r["seed"]] = r
+    found: dict[tuple[str, str], list[tuple[int, tuple[float, ...], tuple[float, ...]]]] = defaultdict(list)
+    for r in read_lines(file):
+        whole = known.get((r["dataset"], repr(data_of(r)), r["method"], r["seed"]))
+        if whole is None:
+            continue
+        now, before = r["settings"], whole["settings"]
+        change = " ".join(f"{k}={now[k]}" for k in sorted(now) if now[k] != before.get(k))
+        found[r["method"], change].append((r["seed"], scores(r), scores(whole)))
+    lines = [
+        "| method | change | seeds | validation | rest | test | unchanged | edge AUROC | unchanged |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (method, change), pairs in sorted(found.items()):
+        seeds, after, unchanged = zip(*sorted(pairs), strict=True)
+        valid, rest, test, auroc = (spread(list(v)) for v in zip(*after, strict=True))
+        _, _, test_of, auroc_of = (spread(list(v)) for v in zip(*unchanged, strict=True))
+        which = ",".join(map(str, seeds))
+        lines.append(
+            f"| {method} | {change} | {which} | {valid} | {rest} | **{test}** | {test_of} "
+            f"| {auroc} | {auroc_of} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def paper_table(name: str, preset: str, columns: str) -> str:
     """A table of the paper from all committed records."""
     shown, records = exhibit(name), Records([ROOT / "results"])
@@ -125,6 +166,7 @@ def filled(page: str) -> str:
     """The page with every table made anew."""
     page = BLOCK.sub(lambda m: m[1] + "\n" + table(ROOT / m[2]) + "\n" + m[3], page)
     page = SUBGRAPHS.sub(lambda m: m[1] + "\n" + subgraphs(ROOT / m[2], m[3]) + "\n" + m[4], page)
+    page = CHANGES.sub(lambda m: m[1] + "\n" + changes(ROOT / m[2], ROOT / m[3]) + "\n" + m[4], page)
     page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 
