@@ -28,7 +28,11 @@ EPOCHS = 3
 #: Early and late in training: schedules start and end between the two.
 STEPS = ({"epoch": 0, "number": 1, "total": 1000}, {"epoch": 900, "number": 900, "total": 1000})
 #: Penalties that are off by default, switched on to be looked at.
-SWITCHED_ON = {"gamma-gin": {"penalty": 0.1}, "gamma-rpgin": {"penalty": 0.1}}
+SWITCHED_ON = {
+    "ciga-complement": {"prior": 1.0},
+    "gamma-gin": {"penalty": 0.1},
+    "gamma-rpgin": {"penalty": 0.1},
+}
 #: Terms that train a helper and leave what predicts alone, with the helper's parameters' first name.
 HELPERS = {
     ("matchdg", "match"): "matcher",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import logsigmoid, normalize
 
 
 def contrast(z: Tensor, positive: Tensor, candidate: Tensor, temperature: float = 1.0) -> Tensor:
@@ -35,3 +35,16 @@ def supervised_contrast(z: Tensor, y: Tensor, temperature: float = 1.0) -> Tenso
     """
     itself = torch.eye(y.numel(), dtype=torch.bool, device=y.device)
     return contrast(z, (y[:, None] == y) & ~itself, ~itself, temperature)
+
+
+def bernoulli_kl(logit: Tensor, r: float) -> Tensor:
+    """KL( Bern(sigma(logit)) || Bern(r) ) of each edge, in a form that never takes the logarithm of 0."""
+    p = logit.sigmoid()
+    log_p, log_q = logsigmoid(logit), logsigmoid(-logit)
+    prior = torch.tensor([r, 1 - r], dtype=logit.dtype, device=logit.device).log()
+    return p * (log_p - prior[0]) + (1 - p) * (log_q - prior[1])
+
+
+def edge_prior(logit: Tensor, r: float) -> Tensor:
+    """Mean over edges of `bernoulli_kl`; a batch without edges has nothing to pay for."""
+    return bernoulli_kl(logit, r).sum() / max(logit.numel(), 1)

@@ -68,3 +68,23 @@ def test_the_scores_climb_what_the_classifier_descends(
     through_scores = max(float(g.abs().max()) for g in gradients(term, network.featurizer))
     assert (through_scores > 0) == (gamma > 0)  # with `feat`, too, no other way leads to the featurizer
     assert all(float(g.abs().max()) == 0 for g in gradients(term, network.head))
+
+
+def test_the_prior_holds_edge_scores_near_a_coin_toss(batch: Batch) -> None:
+    method = CIGAComplement(prior=3.0)
+    network = network_of(method)
+    terms = method.loss(network, batch, Step())
+    score = network.split(batch).partition.score.detach()
+    p = score.double().sigmoid()
+    slow = p * (2 * p).log() + (1 - p) * (2 - 2 * p).log()
+    torch.testing.assert_close(terms["prior"], 3 * slow.mean().float(), rtol=1e-4, atol=1e-6)
+    # A step down the term brings the scores nearer to zero: it reaches extractor and featurizer.
+    assert all(
+        max(float(g.abs().max()) for g in gradients(terms["prior"], m)) > 0
+        for m in (network.extractor, network.featurizer)
+    )
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    terms["prior"].backward()
+    optimizer.step()
+    after = network.split(batch).partition.score.detach()
+    assert float(after.square().mean()) < float(score.square().mean())

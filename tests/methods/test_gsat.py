@@ -10,7 +10,8 @@ import torch
 from ciga.data import load
 from ciga.data.splits import Splits
 from ciga.errors import UsageError
-from ciga.methods.gsat import GSAT, bernoulli_kl
+from ciga.losses import bernoulli_kl
+from ciga.methods.gsat import GSAT
 from ciga.methods.method import Step, make
 from ciga.nn.attention import AttentionNetwork
 from ciga.nn.encoder import Backbone, Spec

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from ciga.data.store import Batch
+from ciga.losses import edge_prior
 from ciga.methods.ciga import CIGAv1
 from ciga.methods.method import Step, cross_entropy, register
 from ciga.nn.encoder import Backbone, Spec
@@ -24,12 +25,20 @@ class CIGAComplement(CIGAv1):
     from the rest: its motif may stay in G_s. Here what stays behind is read, and pulled into G_c. A base that
     goes along with the label can be read, too, and is pulled as well: with a large gamma it wins over the
     motif, above all where the bias is strong.
+
+    With `prior`, + prior * mean_e KL( Bern(p_e) || Bern(1/2) ): an edge without merit keeps the score of a
+    coin toss. Otherwise the edges of a class that is told by what it lacks fall to the bottom, from where a
+    gradient that fades with the score does not lift them again.
     """
 
     summary = "CIGAv1, and leave nothing in the rest that tells the label"
     selects_by_rest = True
 
     gamma: float = tunable(0.3, [0.03, 0.1, 0.3, 1.0], low=0.0, help="strength of the reversed gradient")
+
+    prior: float = tunable(
+        0.0, [0.0, 0.1, 1.0], low=0.0, help="weight that holds edge scores near a coin toss"
+    )
 
     def network(self, spec: Spec, backbone: Backbone) -> InvariantNetwork:
         return InvariantNetwork(spec, backbone, **self.extraction(), spurious=True)
@@ -39,4 +48,7 @@ class CIGAComplement(CIGAv1):
         prediction = network.predict_both(network.split(batch), against=self.gamma)
         assert prediction.spurious_logits is not None
         rest = cross_entropy(prediction.spurious_logits, batch.y).mean()
-        return {**self.invariant_terms(prediction, batch.y), "complement": rest}
+        terms = {**self.invariant_terms(prediction, batch.y), "complement": rest}
+        if self.prior:
+            terms["prior"] = self.prior * edge_prior(prediction.parts.partition.score, 0.5)
+        return terms

@@ -9,19 +9,12 @@ from torch import Tensor, nn
 
 from ciga.data.store import Batch
 from ciga.extraction import check_budget
+from ciga.losses import edge_prior
 from ciga.methods.method import Method, Step, cross_entropy, register
 from ciga.nn.attention import AttentionNetwork
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.extractor import BUDGETS
 from ciga.options import tunable
-
-
-def bernoulli_kl(logit: Tensor, r: float) -> Tensor:
-    """KL( Bern(sigma(logit)) || Bern(r) ) of each edge, in a form that never takes the logarithm of 0."""
-    p = logit.sigmoid()
-    log_p, log_q = nn.functional.logsigmoid(logit), nn.functional.logsigmoid(-logit)
-    prior = torch.tensor([r, 1 - r], dtype=logit.dtype, device=logit.device).log()
-    return p * (log_p - prior[0]) + (1 - p) * (log_q - prior[1])
 
 
 @register("gsat")
@@ -61,8 +54,7 @@ class GSAT(Method):
         logit = network.score(batch)
         noise = torch.rand_like(logit).logit(eps=1e-6)
         attention = ((logit + noise) / self.temperature).sigmoid()
-        # A batch without edges has nothing to pay for: its sum is 0.
-        kl = bernoulli_kl(logit, self.prior(step.epoch)).sum() / max(logit.numel(), 1)
+        kl = edge_prior(logit, self.prior(step.epoch))
         risk = cross_entropy(network.predict(batch, attention), batch.y).mean()
         return {"risk": risk, "prior": self.penalty * kl}
 
