@@ -2,7 +2,9 @@
 
 python tools/by_column.py spmotif-struc ciga-v2 --seed 2 --data bias=0.6 --data variant=paper --runs-dir runs
 
-Trains the run if it is not recorded in the folder of runs yet.
+Trains the run if it is not recorded in the folder of runs yet. With --logits it also says, for every row, the
+median
+logit of the edges in the true subgraph and of the others.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from pathlib import Path
 import torch
 
 from ciga import run
+from ciga.data.store import GraphStore
 from ciga.evaluation import evaluate
 from ciga.files import read_tensors
+from ciga.methods.method import Method
 from ciga.nn import Spec
 from ciga.records import Runs
 
@@ -35,6 +39,7 @@ def main() -> None:
     parser.add_argument("--select", default="", help="which weights: ood-val, id-val, last, oracle")
     parser.add_argument("--rows", default="motif")
     parser.add_argument("--columns", default="base")
+    parser.add_argument("--logits", action="store_true", help="median logits of true and other edges, too")
     args = parser.parse_args()
 
     planned = run.plan(
@@ -55,7 +60,18 @@ def main() -> None:
         print(f"{split}: {said(whole, metric)}; {args.rows} down, {args.columns} across ({rule})")
         for r in row.unique():
             cells = [store.subset((row == r) & (column == c)) for c in column.unique()]
-            print(f"  {int(r)}  " + "   ".join(said(evaluate(method, network, c), metric) for c in cells))
+            line = f"  {int(r)}  " + "   ".join(said(evaluate(method, network, c), metric) for c in cells)
+            print(line + (medians(method, network, store.subset(row == r)) if args.logits else ""))
+
+
+@torch.inference_mode()
+def medians(method: Method, network: torch.nn.Module, store: GraphStore) -> str:
+    """The median logit of the edges in the true subgraph, and of all others."""
+    batch = store.batch(slice(None))
+    score = method.edge_scores(network, batch)[0]
+    truth = torch.zeros(batch.num_pairs, dtype=torch.bool)
+    truth[batch.pair[batch.edge_truth]] = True
+    return f"   logits {float(score[truth].median()):+.2f}, others {float(score[~truth].median()):+.2f}"
 
 
 def said(found: dict[str, float], metric: str) -> str:
