@@ -70,10 +70,10 @@ def test_a_change_is_compared_on_the_seeds_that_both_have(tmp_path: Path) -> Non
         )
 
     base, file = tmp_path / "base.jsonl", tmp_path / "changed.jsonl"
-    base.write_text("\n".join([record(1, 0.8, 0.9), record(2, 0.6, 0.7)]))
+    base.write_text("\n".join([record(1, 0.8, 0.9), record(2, 0.6, 0.7, new=1.0)]))
     changed = [record(1, 0.5, 0.5, alpha=0.0), record(3, 0.0, 0.0, alpha=0.0), record(2, 0.7, 0.8, gamma=1.0)]
     file.write_text("\n".join(changed))
     assert tool().changes(file, base).splitlines()[2:] == [
-        "| m | alpha=0.0 | 1 | 1.000 | 0.400 | **0.500** | 0.800 | 0.500 | 0.900 |",
-        "| m | gamma=1.0 | 2 | 1.000 | 0.400 | **0.700** | 0.600 | 0.800 | 0.700 |",
+        "| m | alpha=0.0 | 1 | 1 | 1.000 | 0.400 | **0.500** | 0.800 | 0.500 | 0.900 |",
+        "| m | gamma=1.0 no new | 1 | 2 | 1.000 | 0.400 | **0.700** | 0.600 | 0.800 | 0.700 |",
     ]

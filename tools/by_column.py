@@ -3,8 +3,7 @@
 python tools/by_column.py spmotif-struc ciga-v2 --seed 2 --data bias=0.6 --data variant=paper --runs-dir runs
 
 Trains the run if it is not recorded in the folder of runs yet. With --logits it also says, for every row, the
-median
-logit of the edges in the true subgraph and of the others.
+median logit of the edges in the true subgraph and of the others.
 """
 
 from __future__ import annotations

@@ -127,19 +127,20 @@ def changes(file: Path, base: Path) -> str:
         if whole is None:
             continue
         now, before = r["settings"], whole["settings"]
-        change = " ".join(f"{k}={now[k]}" for k in sorted(now) if now[k] != before.get(k))
+        differ = [k for k in sorted({*now, *before}) if now.get(k) != before.get(k)]
+        change = " ".join(f"{k}={now[k]}" if k in now else f"no {k}" for k in differ)
         found[r["method"], change].append((r["seed"], scores(r), scores(whole)))
     lines = [
-        "| method | change | seeds | validation | rest | test | unchanged | edge AUROC | unchanged |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| method | change | runs | seeds | validation | rest | test | unchanged | edge AUROC | unchanged |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for (method, change), pairs in sorted(found.items()):
         seeds, after, unchanged = zip(*sorted(pairs), strict=True)
         valid, rest, test, auroc = (spread(list(v)) for v in zip(*after, strict=True))
         _, _, test_of, auroc_of = (spread(list(v)) for v in zip(*unchanged, strict=True))
-        which = ",".join(map(str, seeds))
+        which = ",".join(map(str, sorted(set(seeds))))
         lines.append(
-            f"| {method} | {change} | {which} | {valid} | {rest} | **{test}** | {test_of} "
+            f"| {method} | {change} | {len(pairs)} | {which} | {valid} | {rest} | **{test}** | {test_of} "
             f"| {auroc} | {auroc_of} |"
         )
     return "\n".join(lines) + "\n"
