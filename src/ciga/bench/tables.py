@@ -270,5 +270,5 @@ def _notes(result: Result, records: Records, select: str) -> list[str]:
     if result.missing:
         notes.append(f"{result.missing} of {result.wanted} runs are missing{broken}.")
     if records.stale:
-        notes.append(f"Records left out because they were made under other defaults: {len(set(records.stale))}.")
+        notes.append(f"Records left out, made under other defaults: {len(set(records.stale))}.")
     return notes
