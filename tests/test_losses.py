@@ -1,4 +1,4 @@
-"""The supervised contrast against pytorch-metric-learning's and against a loop; empty batches."""
+"""The supervised contrast against pytorch-metric-learning and a loop, the prior of edges; empty batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ciga.losses import contrast, supervised_contrast
+from ciga.losses import bernoulli_kl, contrast, edge_prior, supervised_contrast
 
 
 def draw(seed: int, size: int, classes: int) -> tuple[Tensor, Tensor]:
@@ -105,3 +105,16 @@ def test_pulls_a_class_together() -> None:
     before.backward()
     assert z.grad is not None
     assert supervised_contrast(z.detach() - 0.5 * z.grad, y) < before
+
+
+def test_kl_equals_its_definition() -> None:
+    logits = torch.linspace(-4, 4, 9)
+    for r in (0.5, 0.7):
+        slow = []
+        for logit in logits.tolist():
+            p = 1 / (1 + math.exp(-logit))
+            slow.append(p * math.log(p / r) + (1 - p) * math.log((1 - p) / (1 - r)))
+        torch.testing.assert_close(bernoulli_kl(logits, r), torch.tensor(slow))
+    assert float(bernoulli_kl(torch.tensor([math.log(0.7 / 0.3)]), 0.7)) == pytest.approx(0.0, abs=1e-6)
+    assert bool(bernoulli_kl(torch.tensor([-200.0, 200.0]), 0.5).isfinite().all())
+    assert float(edge_prior(torch.zeros(0), 0.5)) == 0.0  # a batch without edges

@@ -66,6 +66,7 @@ def test_a_change_is_compared_on_the_seeds_that_both_have(tmp_path: Path) -> Non
         return json.dumps(
             {"method": "m", "dataset": "x", "data": {"bias": 0.6, "seed": seed}, "seed": seed}
             | {"metric": "accuracy", "selection": "ood-val", "selected": {"ood-val": scores}}
+            | {"protocol": "ood"}
             | {"settings": {"alpha": 1.0, "gamma": 0.3} | settings}
         )
 

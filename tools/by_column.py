@@ -68,8 +68,8 @@ def medians(method: Method, network: torch.nn.Module, store: GraphStore) -> str:
     """The median logit of the edges in the true subgraph, and of all others."""
     batch = store.batch(slice(None))
     score = method.edge_scores(network, batch)[0]
-    truth = torch.zeros(batch.num_pairs, dtype=torch.bool)
-    truth[batch.pair[batch.edge_truth]] = True
+    truth = batch.pair_truth
+    assert truth is not None, "the true subgraph of these graphs is not known"
     return f"   logits {float(score[truth].median()):+.2f}, others {float(score[~truth].median()):+.2f}"
 
 

@@ -37,9 +37,14 @@ SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
 APART = ("seed",)
 
 
+def data_of(record: dict[str, Any]) -> dict[str, Any]:
+    """The options of a record's dataset."""
+    return {k: v for k, v in record["data"].items() if k not in APART}
+
+
 def options_of(record: dict[str, Any]) -> dict[str, Any]:
     """Dataset, its options, protocol, method and settings of a record."""
-    data = {k: v for k, v in record["data"].items() if k not in APART}
+    data = data_of(record)
     settings = {k if k not in data else f"{k} (setting)": v for k, v in record["settings"].items()}
     return {"dataset": record["dataset"], "protocol": record["protocol"], **data, **settings}
 
@@ -86,7 +91,7 @@ def subgraphs(file: Path, seeds: str) -> str:
     found: dict[tuple[str, str], dict[Any, tuple[float, float]]] = defaultdict(dict)
     columns = set()
     for r in read_lines(file):
-        column = (r["dataset"], repr(sorted((k, v) for k, v in r["data"].items() if k not in APART)))
+        column = (r["dataset"], repr(sorted(data_of(r).items())))
         columns.add(column)
         for rule in ("ood-val", "ood-val-rest"):
             score = r["selected"].get(rule, {}).get("ood_test", {})
@@ -110,20 +115,19 @@ def subgraphs(file: Path, seeds: str) -> str:
 def changes(file: Path, base: Path) -> str:
     """One change at a time: scores on the seeds that the changed and the unchanged method both have."""
 
-    def data_of(record: dict[str, Any]) -> dict[str, Any]:
-        return {k: v for k, v in record["data"].items() if k not in APART}
+    def run(record: dict[str, Any]) -> tuple[Any, ...]:
+        data = repr(sorted(data_of(record).items()))
+        return record["dataset"], data, record["protocol"], record["method"], record["seed"]
 
     def scores(record: dict[str, Any]) -> tuple[float, ...]:
         chosen, metric = record["selected"][record["selection"]], record["metric"]
         tested, valid = chosen["ood_test"], chosen["ood_val"]
         return valid[metric], valid["rest"], tested[metric], tested["edge_auroc"]
 
-    known: dict[tuple[str, str, str, int], dict[str, Any]] = {}
-    for r in read_lines(base):
-        known[r["dataset"], repr(data_of(r)), r["method"], r["seed"]] = r
+    known = {run(r): r for r in read_lines(base)}
     found: dict[tuple[str, str], list[tuple[int, tuple[float, ...], tuple[float, ...]]]] = defaultdict(list)
     for r in read_lines(file):
-        whole = known.get((r["dataset"], repr(data_of(r)), r["method"], r["seed"]))
+        whole = known.get(run(r))
         if whole is None:
             continue
         now, before = r["settings"], whole["settings"]

@@ -30,10 +30,8 @@ def evaluate(
         labels.append(batch.y)
         if edges is not None and rest is not None:
             left.append(describe_rest(batch, edges[1]))
-        if edges is not None and batch.edge_truth is not None:
+        if edges is not None and (truth := batch.pair_truth) is not None:
             scores.append(edges[0])
-            truth = torch.zeros(batch.num_pairs, dtype=torch.bool, device=device)
-            truth[batch.pair[batch.edge_truth]] = True
             truths.append(truth)
             groups.append(batch.pair_batch + seen)
         seen += batch.num_graphs

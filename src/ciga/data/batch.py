@@ -47,6 +47,15 @@ class Batch:
     def num_pairs(self) -> int:
         return self.pair_batch.size(0)
 
+    @property
+    def pair_truth(self) -> Tensor | None:
+        """[P] True on the undirected edges of the invariant subgraph, where it is known."""
+        if self.edge_truth is None:
+            return None
+        truth = torch.zeros(self.num_pairs, dtype=torch.bool, device=self.pair.device)
+        truth[self.pair[self.edge_truth]] = True
+        return truth
+
     @cached_property
     def links(self) -> Links:
         """The edges, to sum along."""

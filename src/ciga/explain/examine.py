@@ -63,9 +63,7 @@ def examine(
         progress(len(explanations), store.num_graphs, "explaining")
         seen = model.look(batch)
         spreads.append(seen.spread)
-        if seen.score is not None and batch.edge_truth is not None:
-            truth = torch.zeros(batch.num_pairs, dtype=torch.bool)
-            truth[batch.pair[batch.edge_truth].long()] = True
+        if seen.score is not None and (truth := batch.pair_truth) is not None:
             edges.append((seen.score, truth, batch.pair_batch + len(explanations)))
         explanations += explanations_of(batch, seen)
         if model.gauge is not None:
