@@ -123,6 +123,8 @@ def fit(
                 break
             began = time.perf_counter()
             _seed(seed, epoch)
+            if epoch and epoch == method.settles:
+                _go_back(fitted, network, average)
             terms: dict[str, float] = {}
             if method.closed_form:
                 method.fit(network, context, progress)
@@ -290,6 +292,15 @@ def _should_stop(fitted: Fitted, training: Training, metric: str) -> bool:
     if best is None or selector.split is None:
         return False
     return len(fitted.history) - 1 - max(best, training.warmup - 1) >= training.patience
+
+
+def _go_back(fitted: Fitted, network: nn.Module, average: WeightAverage | None) -> None:
+    """The network as it was at the epoch the rule would choose now."""
+    chosen = fitted.states.get(fitted.selector.name)
+    if chosen is not None:  # it is where no epoch had a score
+        network.load_state_dict(chosen)
+        if average is not None:
+            average.restore(network.state_dict())
 
 
 def _remember(fitted: Fitted, network: nn.Module, metric: str) -> None:

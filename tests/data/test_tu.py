@@ -64,6 +64,20 @@ def test_counts_and_members_are_those_of_the_paper(name: str) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.parametrize("name", NAMES)
+def test_the_largest_training_graphs_may_be_held_out(name: str) -> None:
+    raw(name)
+    plain, held_out = load(name), load(name, ood_val=0.5)
+    for part in ("id_val", "ood_test"):
+        assert torch.equal(plain[part].columns["original_index"], held_out[part].columns["original_index"])
+    rows = {part: set(held_out[part].columns["original_index"].tolist()) for part in ("train", "ood_val")}
+    assert not rows["train"] & rows["ood_val"]
+    assert rows["train"] | rows["ood_val"] == set(plain.train.columns["original_index"].tolist())
+    assert held_out.train.num_nodes.max() < held_out["ood_val"].num_nodes.min()
+    assert 0.4 < len(rows["ood_val"]) / plain.train.num_graphs <= 0.5
+
+
+@pytest.mark.data
 def test_graphs_and_labels_are_those_pyg_reads() -> None:
     from torch_geometric.data.separate import separate
     from torch_geometric.io import read_tu_data

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,8 @@ from ciga.methods.ciga import CIGAv1
 from ciga.methods.ciga_complement import CIGAComplement
 from ciga.methods.method import Step
 from ciga.nn import Backbone, InvariantNetwork, Spec
+from ciga.train import Fitted, Training, fit
+from tests.helpers import same_tensors
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +92,27 @@ def test_the_prior_holds_edge_scores_near_a_coin_toss(batch: Batch) -> None:
     optimizer.step()
     after = network.split(batch).partition.score.detach()
     assert float(after.square().mean()) < float(score.square().mean())
+
+
+def trained(toy: Splits, epochs: int, folder: Path | None = None) -> Fitted:
+    method = CIGAComplement(settle=2)
+    training = Training(epochs=epochs, batch_size=8, averaging=0.9)
+    return fit(
+        method, toy, backbone=Backbone(layers=2, width=8), training=training, folder=folder, device="cpu"
+    )
+
+
+def test_once_settled_g_stays_as_at_the_best_epoch_and_f_c_learns_on(toy: Splits) -> None:
+    before, after = trained(toy, 2), trained(toy, 4)
+    assert ["complement" in row["terms"] for row in after.history] == [True, True, False, False]
+    best, last = before.states[before.selector.name], after.states["last"]
+    moved = {k.split(".")[0] for k in best if not torch.equal(best[k], last[k])}
+    assert moved == {"classifier", "head"}
+
+
+def test_settling_is_continued_from_a_checkpoint_as_if_never_stopped(toy: Splits, tmp_path: Path) -> None:
+    whole = trained(toy, 4, tmp_path / "whole")
+    trained(toy, 2, tmp_path / "parts")  # stops where g settles
+    parts = trained(toy, 4, tmp_path / "parts")
+    assert [r["metrics"] for r in whole.history] == [r["metrics"] for r in parts.history]
+    assert same_tensors(whole.states["last"], parts.states["last"])

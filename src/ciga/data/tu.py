@@ -40,6 +40,9 @@ class TU(Dataset):
     """Base of the four: fields are the options, class variables say which files."""
 
     split_seed: int = tunable(0, low=0, help="which tenth of the small graphs is the validation set")
+    ood_val: float = tunable(
+        0.0, low=0.0, high=0.9, help="share of the training graphs, the largest, held out as ood_val"
+    )
 
     shift: ClassVar[str] = "graph size"
     classes: ClassVar[int] = 2
@@ -103,7 +106,12 @@ class TU(Dataset):
         small = np.flatnonzero(sizes <= np.percentile(sizes, 50))
         large = np.flatnonzero(sizes >= np.percentile(sizes, 90))
         held_out = np.random.default_rng(self.split_seed).permutation(small)[: int(0.1 * len(small))]
-        rows = {"train": np.setdiff1d(small, held_out), "id_val": np.sort(held_out), "ood_test": large}
+        train = np.setdiff1d(small, held_out)
+        rows = {"train": train, "id_val": np.sort(held_out), "ood_test": large}
+        if self.ood_val:
+            # A threshold, not a number of graphs: graphs of one size stay on one side of it.
+            largest = sizes[train] > np.percentile(sizes[train], 100 * (1 - self.ood_val))
+            rows |= {"train": train[~largest], "ood_val": train[largest]}
         notes = {
             "validation": "in distribution: a tenth of the small graphs (the paper's own choice is lost)",
             "left out": f"{len(sizes) - len(small) - len(large)} graphs of the sizes between",

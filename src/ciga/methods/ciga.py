@@ -12,7 +12,7 @@ from ciga.extraction import ExtractingMethod
 from ciga.losses import supervised_contrast
 from ciga.methods.method import Step, cross_entropy, register
 from ciga.nn.encoder import Backbone, Spec
-from ciga.nn.networks import InvariantNetwork, Prediction
+from ciga.nn.networks import InvariantNetwork, Parts, Prediction
 from ciga.options import tunable
 
 
@@ -22,6 +22,9 @@ class CIGAv1(ExtractingMethod):
     """max I(G_c; Y)  s.t.  G_c in argmax I(G_c; G~_c | Y), |G_c| <= s_c.
 
     Loss: CE(f_c(G_c), Y) + alpha * supervised contrast of G_c's representation; `size` is s_c.
+
+    With `settle`, ours: the best subgraphs often come in the first epochs, the best classifier later. After
+    so many epochs training returns to the best of them by validation, and goes on with f_c alone.
     """
 
     summary = "contrast same-class invariant subgraphs"
@@ -30,6 +33,20 @@ class CIGAv1(ExtractingMethod):
     alpha: float = tunable(1.0, [0.5, 1, 2, 4, 8, 16, 32], low=0.0, help="weight of the contrast")
     temperature: float = tunable(1.0, low=1e-3, help="of the contrast")
     contrast_input: str = tunable("feat", ["feat", "rep"], choices=("feat", "rep"), help="what is contrasted")
+    settle: int = tunable(0, low=0, help="epochs after which g stays as in the best of them; 0: never")
+
+    @property
+    def settles(self) -> int:  # type: ignore[override]
+        return self.settle
+
+    def settled(self, step: Step) -> bool:
+        """Is g held, and f_c alone learns on?"""
+        return 0 < self.settle <= step.epoch
+
+    def split(self, network: nn.Module, batch: Batch, step: Step) -> Parts:
+        """G_c and G_s; no gradient leads to a g that is held."""
+        assert isinstance(network, InvariantNetwork)
+        return network.settled_split(batch) if self.settled(step) else network.split(batch)
 
     def invariant_terms(self, prediction: Prediction, y: Tensor) -> dict[str, Tensor]:
         """Risk on G_c and the contrast."""
@@ -41,7 +58,7 @@ class CIGAv1(ExtractingMethod):
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         assert isinstance(network, InvariantNetwork)
-        return self.invariant_terms(network.predict(network.split(batch)), batch.y)
+        return self.invariant_terms(network.predict(self.split(network, batch, step)), batch.y)
 
 
 @register("ciga-v2")
@@ -64,7 +81,7 @@ class CIGAv2(CIGAv1):
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         assert isinstance(network, InvariantNetwork)
-        parts = network.split(batch)
+        parts = self.split(network, batch, step)
         if not self.beta:
             return self.invariant_terms(network.predict(parts), batch.y)
         prediction = network.predict_both(parts, self.spurious_gradient)

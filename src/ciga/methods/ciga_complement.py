@@ -45,7 +45,10 @@ class CIGAComplement(CIGAv1):
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         assert isinstance(network, InvariantNetwork)
-        prediction = network.predict_both(network.split(batch), against=self.gamma)
+        parts = self.split(network, batch, step)
+        if self.settled(step):  # nothing is left to move
+            return self.invariant_terms(network.predict(parts), batch.y)
+        prediction = network.predict_both(parts, against=self.gamma)
         assert prediction.spurious_logits is not None
         rest = cross_entropy(prediction.spurious_logits, batch.y).mean()
         terms = {**self.invariant_terms(prediction, batch.y), "complement": rest}

@@ -62,6 +62,9 @@ class Method:
     closed_form: ClassVar[bool] = False
     #: Inner steps of an adversary before each step; a method with a nested game sets it (or a property).
     critic_steps: ClassVar[int] = 0
+    #: Epochs after which training goes on from the best epoch so far, with part of the network held as it was
+    #: there; 0: never. A method that holds a part still sets it (or a property).
+    settles: ClassVar[int] = 0
 
     def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
         """Build the network this method trains."""

@@ -135,6 +135,13 @@ class InvariantNetwork(nn.Module):
         hidden = self.featurizer(batch)
         return Parts(batch, hidden, self.extractor(hidden, batch))
 
+    def settled_split(self, batch: Batch) -> Parts:
+        """`split` as in evaluation, in the middle of training: nothing of it is learned from."""
+        self.featurizer.eval()
+        self.extractor.eval()
+        with torch.no_grad():
+            return self.split(batch)
+
     def predict(self, parts: Parts) -> Prediction:
         """Classify from G_c."""
         part, weight = self._part(parts, spurious=False)
