@@ -1,4 +1,4 @@
-"""Write the tables of docs/results.md anew from the committed records: python tools/results.py
+"""Write the tables of docs/results*.md anew from the committed records: python tools/results.py
 
 A table stands between `<!-- records: FILE -->` and `<!-- end -->`; it has a row for each configuration in
 FILE, over the seeds that are there. What all rows have in common is not repeated in them; `rest` is what
@@ -27,7 +27,7 @@ from ciga.cli.bench_options import parse_seeds
 from ciga.records import read_lines
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "results.md"
+PAGES = sorted((ROOT / "docs").glob("results*.md"))
 BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SUBGRAPHS = re.compile(r"(<!-- subgraphs: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -177,4 +177,5 @@ def filled(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))
