@@ -16,7 +16,7 @@ from ciga.data.catalog import make
 from ciga.data.paper_stats import STATS
 from ciga.data.text_graphs import read_numbers, store_of
 from ciga.data.tu import TU
-from ciga.errors import CigaError
+from ciga.errors import CigaError, UsageError
 
 NAMES = ("nci1", "nci109", "proteins", "dd")
 
@@ -75,6 +75,8 @@ def test_the_largest_training_graphs_may_be_held_out(name: str) -> None:
     assert rows["train"] | rows["ood_val"] == set(plain.train.columns["original_index"].tolist())
     assert held_out.train.num_nodes.max() < held_out["ood_val"].num_nodes.min()
     assert 0.4 < len(rows["ood_val"]) / plain.train.num_graphs <= 0.5
+    with pytest.raises(UsageError, match="larger share"):
+        load(name, ood_val=1e-6)
 
 
 @pytest.mark.data

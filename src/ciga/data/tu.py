@@ -26,7 +26,7 @@ from ciga.data.catalog import Dataset, Progress, data_home, register, silent
 from ciga.data.splits import Splits, Task
 from ciga.data.store import GraphStore
 from ciga.data.text_graphs import digest_of, read_numbers, store_of, whole
-from ciga.errors import CigaError
+from ciga.errors import CigaError, UsageError
 from ciga.options import tunable
 
 URL = "https://www.chrsmrrs.com/graphkerneldatasets/{name}.zip"
@@ -111,6 +111,10 @@ class TU(Dataset):
         if self.ood_val:
             # A threshold, not a number of graphs: graphs of one size stay on one side of it.
             largest = sizes[train] > np.percentile(sizes[train], 100 * (1 - self.ood_val))
+            if not largest.any():
+                raise UsageError(
+                    f"ood_val={self.ood_val} holds out no graph of {self.name}: use a larger share."
+                )
             rows |= {"train": train[~largest], "ood_val": train[largest]}
         notes = {
             "validation": "in distribution: a tenth of the small graphs (the paper's own choice is lost)",
