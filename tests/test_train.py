@@ -19,6 +19,7 @@ from ciga.evaluation import evaluate
 from ciga.methods.erm import ERM
 from ciga.methods.method import Context, Method, Step, make
 from ciga.nn import Backbone, Spec
+from ciga.run import plan
 from ciga.selection import SELECTORS
 from ciga.train import Fitted, Training, fit, pick_device
 from tests.helpers import same_tensors, without_time
@@ -29,7 +30,11 @@ BACKBONE = Backbone(layers=2, width=8, dropout=0.2)
 def trained(
     splits: Splits, method: Method | str = "ciga-v2", seed: int = 1, epochs: int = 3, **options: Any
 ) -> Fitted:
-    schedule = {k: options.pop(k) for k in ("warmup", "patience", "lr", "batch_size") if k in options}
+    schedule = {
+        k: options.pop(k)
+        for k in ("warmup", "patience", "lr", "batch_size", "trial", "starts")
+        if k in options
+    }
     training = Training(epochs=epochs, **{"batch_size": 16, **schedule})
     method = make(method) if isinstance(method, str) else method
     return fit(method, splits, backbone=BACKBONE, training=training, seed=seed, device="cpu", **options)
@@ -302,3 +307,64 @@ def test_devices() -> None:
     if not torch.backends.mps.is_available():
         with pytest.raises(UsageError, match="no MPS device"):
             pick_device("mps")
+
+
+# ---------------------------------------------------------------- trials
+
+
+@dataclass
+class Watching(ERM):
+    """ERM that notes where it stands."""
+
+    seen: list[tuple[int, int, bool]] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+
+    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+        self.seen.append((step.epoch, step.number, step.tried))
+        self.weights.append(sum(float(p.detach().double().sum()) for p in network.parameters()))
+        return super().loss(network, batch, step)
+
+
+def test_the_best_of_several_beginnings_goes_on(toy: Splits) -> None:
+    # Nothing is learned, so that the weights of an epoch are those it began with.
+    method, run = Watching(), {"lr": 0.0, "batch_size": toy.train.num_graphs, "trial": 2, "starts": 3}
+    fitted = trained(toy, method, epochs=8, **run)
+    a, a2, b, b2, c, c2, *after = method.weights
+    assert (a, b, c) == (a2, b2, c2)
+    assert len({a, b, c}) == 3
+    before = trained(toy, "erm", epochs=6, **run)
+    best = before.selected[before.selector.name]["epoch"]
+    assert after == 2 * [method.weights[best]]
+    assert fitted.history[0]["metrics"] == trained(toy, "erm", epochs=1, **run).history[0]["metrics"]
+
+
+def test_a_beginning_counts_its_own_epochs_and_steps(toy: Splits) -> None:
+    method = Watching()
+    trained(toy, method, epochs=6, batch_size=toy.train.num_graphs, trial=2, starts=2)
+    ends = [(0, 0, False), (1, 1, False)]
+    assert method.seen == [*ends, *ends, (4, 4, True), (5, 5, True)]
+
+
+def test_training_does_not_stop_before_every_beginning_had_its_trial(toy: Splits) -> None:
+    run = {"epochs": 30, "lr": 0.0, "warmup": 0, "patience": 2}
+    assert len(trained(toy, "erm", **run).history) < 8
+    assert len(trained(toy, "erm", **run, trial=2, starts=4).history) >= 10
+
+
+@pytest.mark.parametrize("stopped", [1, 2, 3, 4])
+def test_trials_are_continued_as_if_never_stopped(toy: Splits, tmp_path: Path, stopped: int) -> None:
+    run = {"trial": 1, "starts": 3, "folder": tmp_path}
+    whole = trained(toy, "erm", epochs=5, trial=1, starts=3)
+    trained(toy, "erm", epochs=stopped, **run)
+    parts = trained(toy, "erm", epochs=5, **run)
+    assert without_time(whole.history) == without_time(parts.history)
+    assert same_tensors(whole.states["last"], parts.states["last"])
+
+
+def test_beginnings_without_trials_are_refused(toy: Splits) -> None:
+    with pytest.raises(UsageError, match="trial=5"):
+        Training(starts=3)
+    with pytest.raises(UsageError, match="trial=5"):
+        trained(toy, make("ciga-v1", {"settle": True}))
+    with pytest.raises(UsageError, match="trial=5"):
+        plan("nci1", "ciga-v1", settings={"settle": True})

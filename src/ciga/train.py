@@ -54,6 +54,23 @@ class Training:
         high=0.99999,
         help="decay of the mean of weights that is scored and kept",
     )
+    trial: int = tunable(0, low=0, help="epochs after which training returns to the best of them; 0: never")
+    starts: int = tunable(1, low=1, help="such trials, each from weights of its own; the best goes on")
+
+    def __post_init__(self) -> None:
+        if self.starts > 1 and not self.trial:
+            raise UsageError(
+                f"starts={self.starts} takes trials: say how many epochs each has, like trial=5."
+            )
+
+    @property
+    def trials_end(self) -> int:
+        """The epoch that begins at the best of all trials."""
+        return self.starts * self.trial
+
+    def begun(self, epoch: int) -> int:
+        """The epoch in which the weights that `epoch` trains were new."""
+        return epoch - epoch % self.trial if epoch < self.trials_end else 0
 
 
 @dataclass
@@ -81,6 +98,12 @@ class Fitted:
         return network.eval()
 
 
+def check_schedule(method: Method, training: Training) -> None:
+    """Refuse a method that waits for the end of trials where there are none."""
+    if method.settles and not training.trial:
+        raise UsageError("settle holds the best of some trial epochs: say how many, like --set trial=5.")
+
+
 def fit(
     method: Method,
     splits: Splits,
@@ -99,6 +122,7 @@ def fit(
     `on_epoch(epoch, epochs)` is called after every epoch with what went into the history.
     """
     backbone, training = backbone or Backbone(), training or Training()
+    check_schedule(method, training)
     place = pick_device(device)
     metric = splits.task.metric
     for part in splits:
@@ -123,8 +147,10 @@ def fit(
                 break
             began = time.perf_counter()
             _seed(seed, epoch)
-            if epoch and epoch == method.settles:
+            if epoch and epoch == training.trials_end:
                 _go_back(fitted, network, average)
+            elif epoch and epoch == training.begun(epoch):
+                _begin_anew(fitted, network, optimizers, average, seed, epoch)
             terms: dict[str, float] = {}
             if method.closed_form:
                 method.fit(network, context, progress)
@@ -169,12 +195,17 @@ def _train_epoch(
     place = next(network.parameters()).device
     sums: dict[str, Tensor] = {}
     sound: dict[str, Tensor | int] = {}  # steps in which a term was a number
+    since = epoch - training.begun(epoch)
     network.train()
     order = torch.randperm(train.num_graphs)
     for i, batch in enumerate(train.batches(training.batch_size, order)):
         batch = batch.to(place)
         step = Step(
-            epoch, epoch * steps + i, training.epochs * steps, {k: v[batch.index] for k, v in side.items()}
+            since,
+            since * steps + i,
+            training.epochs * steps,
+            {k: v[batch.index] for k, v in side.items()},
+            tried=0 < training.trials_end <= epoch,
         )
         for _ in range(method.critic_steps):
             inner.zero_grad()
@@ -291,7 +322,25 @@ def _should_stop(fitted: Fitted, training: Training, metric: str) -> bool:
     best = selector.pick(fitted.history, metric)
     if best is None or selector.split is None:
         return False
-    return len(fitted.history) - 1 - max(best, training.warmup - 1) >= training.patience
+    return len(fitted.history) - 1 - max(best, training.warmup - 1, training.trials_end) >= training.patience
+
+
+def _begin_anew(
+    fitted: Fitted,
+    network: nn.Module,
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    average: WeightAverage | None,
+    seed: int,
+    epoch: int,
+) -> None:
+    """Other weights to begin with, and nothing that remembers those before."""
+    _seed(seed, f"init {epoch}")
+    network.load_state_dict(fitted.method.network(fitted.spec, fitted.backbone).state_dict())
+    _seed(seed, epoch)
+    for optimizer in optimizers:
+        optimizer.state.clear()
+    if average is not None:
+        average.restore(network.state_dict())
 
 
 def _go_back(fitted: Fitted, network: nn.Module, average: WeightAverage | None) -> None:

@@ -95,8 +95,8 @@ def test_the_prior_holds_edge_scores_near_a_coin_toss(batch: Batch) -> None:
 
 
 def trained(toy: Splits, epochs: int, folder: Path | None = None) -> Fitted:
-    method = CIGAComplement(settle=2)
-    training = Training(epochs=epochs, batch_size=8, averaging=0.9)
+    method = CIGAComplement(settle=True)
+    training = Training(epochs=epochs, batch_size=8, averaging=0.9, trial=1, starts=2)
     return fit(
         method, toy, backbone=Backbone(layers=2, width=8), training=training, folder=folder, device="cpu"
     )
@@ -112,7 +112,7 @@ def test_once_settled_g_stays_as_at_the_best_epoch_and_f_c_learns_on(toy: Splits
 
 def test_settling_is_continued_from_a_checkpoint_as_if_never_stopped(toy: Splits, tmp_path: Path) -> None:
     whole = trained(toy, 4, tmp_path / "whole")
-    trained(toy, 2, tmp_path / "parts")  # stops where g settles
+    trained(toy, 2, tmp_path / "parts")  # stopped where g settles
     parts = trained(toy, 4, tmp_path / "parts")
     assert [r["metrics"] for r in whole.history] == [r["metrics"] for r in parts.history]
     assert same_tensors(whole.states["last"], parts.states["last"])

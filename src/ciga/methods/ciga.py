@@ -23,8 +23,8 @@ class CIGAv1(ExtractingMethod):
 
     Loss: CE(f_c(G_c), Y) + alpha * supervised contrast of G_c's representation; `size` is s_c.
 
-    With `settle`, ours: the best subgraphs often come in the first epochs, the best classifier later. After
-    so many epochs training returns to the best of them by validation, and goes on with f_c alone.
+    With `settle`, ours: the best subgraphs often come in the first epochs, the best classifier later. Where
+    training returns to the best of its `trial` epochs by validation, it goes on with f_c alone.
     """
 
     summary = "contrast same-class invariant subgraphs"
@@ -33,15 +33,15 @@ class CIGAv1(ExtractingMethod):
     alpha: float = tunable(1.0, [0.5, 1, 2, 4, 8, 16, 32], low=0.0, help="weight of the contrast")
     temperature: float = tunable(1.0, low=1e-3, help="of the contrast")
     contrast_input: str = tunable("feat", ["feat", "rep"], choices=("feat", "rep"), help="what is contrasted")
-    settle: int = tunable(0, low=0, help="epochs after which g stays as in the best of them; 0: never")
+    settle: bool = tunable(False, help="g stays as in the best trial epoch, and f_c alone learns on")
 
     @property
-    def settles(self) -> int:  # type: ignore[override]
+    def settles(self) -> bool:  # type: ignore[override]
         return self.settle
 
     def settled(self, step: Step) -> bool:
         """Is g held, and f_c alone learns on?"""
-        return 0 < self.settle <= step.epoch
+        return self.settle and step.tried
 
     def split(self, network: nn.Module, batch: Batch, step: Step) -> Parts:
         """G_c and G_s; no gradient leads to a g that is held."""

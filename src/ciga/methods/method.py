@@ -21,10 +21,11 @@ from ciga.registry import Registry
 class Step:
     """Where training stands, and what `prepare` found out about the graphs of this batch."""
 
-    epoch: int = 0
+    epoch: int = 0  # since the weights were new, as is:
     number: int = 0  # optimisation steps so far
     total: int = 1  # optimisation steps of all epochs
     side: dict[str, Tensor] = field(default_factory=dict)  # per graph of the batch, [G, ...]
+    tried: bool = False  # trial epochs are over, and training goes on from the best of them
 
 
 @dataclass
@@ -62,9 +63,8 @@ class Method:
     closed_form: ClassVar[bool] = False
     #: Inner steps of an adversary before each step; a method with a nested game sets it (or a property).
     critic_steps: ClassVar[int] = 0
-    #: Epochs after which training goes on from the best epoch so far, with part of the network held as it was
-    #: there; 0: never. A method that holds a part still sets it (or a property).
-    settles: ClassVar[int] = 0
+    #: Does it hold a part of its network once trial epochs are over? (Then the schedule must have some.)
+    settles: ClassVar[bool] = False
 
     def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
         """Build the network this method trains."""

@@ -15,7 +15,7 @@ from ciga import options
 from ciga.errors import UsageError, unknown
 from ciga.methods.method import Method, methods
 from ciga.nn.encoder import Backbone
-from ciga.train import Training
+from ciga.train import Training, check_schedule
 
 #: `published` is what the paper used; `tuned` differs from it where it was searched again on validation data.
 DEFAULT_PRESET = "tuned"
@@ -28,6 +28,9 @@ class Settings:
     method: Method
     backbone: Backbone
     training: Training
+
+    def __post_init__(self) -> None:
+        check_schedule(self.method, self.training)
 
     def flat(self) -> dict[str, Any]:
         """Every option and its value."""
