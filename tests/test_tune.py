@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ class Trial:
 
 def test_pruning_looks_at_validation_only() -> None:
     trial = Trial()
-    hook = tune._Pruning(trial, tune._plan(task(), 1, {}), 100, [0.7])
+    hook = tune._Pruning(trial, tune._plan(task(), "spmotif-struc", 1, {}), 100, [0.7])
 
     def row(epoch: int, value: float) -> dict[str, Any]:
         return {"epoch": epoch, "metrics": {"ood_val": {"accuracy": value}, "ood_test": {"accuracy": 0.0}}}
@@ -103,7 +104,7 @@ def test_pruning_looks_at_validation_only() -> None:
     hook(row(0, 0.5), 10)
     hook(row(1, 0.4), 10)  # the best so far counts
     assert trial.seen == [(pytest.approx(0.6), 100), (pytest.approx(0.6), 101)]
-    low = tune._Pruning(Trial(), tune._plan(task(), 1, {}), 0, [])
+    low = tune._Pruning(Trial(), tune._plan(task(), "spmotif-struc", 1, {}), 0, [])
     with pytest.raises(optuna.TrialPruned):
         low(row(0, 0.1), 10)
 
@@ -111,7 +112,7 @@ def test_pruning_looks_at_validation_only() -> None:
 def test_a_method_that_answers_for_the_rest_is_judged_by_it() -> None:
     asked = Task("spmotif-struc", "ciga-complement", data=DATA, settings=FIXED)
     trial = Trial()
-    hook = tune._Pruning(trial, tune._plan(asked, 1, {}), 0, [])
+    hook = tune._Pruning(trial, tune._plan(asked, "spmotif-struc", 1, {}), 0, [])
     hook({"epoch": 0, "metrics": {"ood_val": {"accuracy": 1.0, "rest": 0.4}, "ood_test": {}}}, 10)
     assert trial.seen == [(pytest.approx(0.6), 0)]
     found = {"epoch": 1, "ood_val": {"accuracy": 0.9, "rest": 0.5}, "ood_test": {"accuracy": 0.9}}
@@ -143,6 +144,38 @@ def test_search_continue_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for preset in ("published", "none"):
         again = plan("spmotif-struc", "ciga-v2", data=DATA, settings=read_settings(out), preset=preset)
         assert again.config.hash in {p.name for p in runs.iterdir()}
+
+
+def test_several_datasets_are_judged_by_their_mean(tmp_path: Path) -> None:
+    journal, runs, out = tmp_path / "tune.journal", tmp_path / "runs", tmp_path / "best.toml"
+    asked = Task(
+        "spmotif-struc, spmotif-mixed",
+        "ciga-v1",
+        over={"alpha": [0.5, 2.0]},
+        data=DATA,
+        settings=FIXED,
+        seeds=(1, 2),
+    )
+    assert asked.datasets == ("spmotif-struc", "spmotif-mixed")
+    found = tune.tune(asked, journal, 2, runs, device="cpu")
+    assert found.pruner._n_warmup_steps >= FIXED["epochs"]  # no end before the second dataset is seen
+    records = [json.loads((folder / "record.json").read_text()) for folder in runs.iterdir()]
+    assert len(records) == 8
+    for trial in found.trials:
+        mine = [r for r in records if r["settings"]["alpha"] == trial.params["alpha"]]
+        assert {(r["dataset"], r["seed"]) for r in mine} == {
+            (d, s) for d in asked.datasets for s in asked.seeds
+        }
+        assert trial.value == pytest.approx(sum(map(tune.validation_score, mine)) / 4)
+    tune.write_settings(asked, found, out)
+    assert tomllib.loads(out.read_text()) == {**FIXED, **found.best_trial.params}
+
+
+def test_datasets_that_do_not_go_together(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="different metrics"):
+        tune.study(Task("spmotif-struc,nci1", "ciga-v1"), tmp_path / "journal")
+    with pytest.raises(UsageError, match="one by one"):
+        Task("graph-sst5,cmnist-sp", "ciga-v2", space="paper").values()
 
 
 def test_the_papers_grid_is_gone_through_once(tmp_path: Path) -> None:

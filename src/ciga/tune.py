@@ -47,7 +47,11 @@ PAPER: list[tuple[str, str, dict[str, tuple[float, ...]]]] = [
 
 @dataclass(frozen=True)
 class Task:
-    """What is searched, and under which conditions. `over` names settings, or gives them values."""
+    """What is searched, and under which conditions. `over` names settings, or gives them values.
+
+    `dataset` may name several, with commas: then one choice serves them all, judged by the mean of their
+    scores. Validation sets are often too small to choose anything on one of them.
+    """
 
     dataset: str
     method: str
@@ -58,6 +62,10 @@ class Task:
     preset: str = DEFAULT_PRESET
     seeds: tuple[int, ...] = (1,)
     plugins: tuple[str, ...] = ()
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.dataset.split(","))
 
     def name(self) -> str:
         """The study's name: another space, data or fixed setting is another study."""
@@ -79,10 +87,10 @@ class Task:
                     raise UsageError(f"{name} has no grid of its own: say --over {name}=value,value.")
             return out
         if self.space == "paper":
-            found: dict[str, tuple[Any, ...]] = {}
-            for dataset, method, grid in PAPER:
-                if fnmatchcase(self.dataset, dataset) and fnmatchcase(self.method, method):
-                    found |= grid
+            grids_of = [_papers_grid(name, self.method) for name in self.datasets]
+            if any(grid != grids_of[0] for grid in grids_of):
+                raise UsageError("The paper did not search the same values on these: tune them one by one.")
+            found = grids_of[0]
         else:
             own = options.fields_of(methods[self.method])
             found = {k: tuple(grids[k]) for k in own if grids[k]}
@@ -92,6 +100,14 @@ class Task:
                 f"{self.method} has nothing to search: name settings with --over, such as --over lr."
             )
         return found
+
+
+def _papers_grid(dataset: str, method: str) -> dict[str, tuple[Any, ...]]:
+    found: dict[str, tuple[Any, ...]] = {}
+    for datasets, names, grid in PAPER:
+        if fnmatchcase(dataset, datasets) and fnmatchcase(method, names):
+            found |= grid
+    return found
 
 
 def study(task: Task, storage: str | Path, sampler_seed: int = 0) -> Any:
@@ -105,7 +121,11 @@ def study(task: Task, storage: str | Path, sampler_seed: int = 0) -> Any:
     task.values()  # a wrong name surfaces here
     path = Path(storage)
     path.parent.mkdir(parents=True, exist_ok=True)
-    warmup = _plan(task, task.seeds[0], {}).config.settings["warmup"]
+    plans = [_plan(task, name, task.seeds[0], {}) for name in task.datasets]
+    if len({planned.dataset.metric for planned in plans}) > 1:
+        raise UsageError("These datasets have different metrics: tune them one by one.")
+    # No trial is ended before every dataset is seen: one that is bad on the first may be good on the others.
+    warmup = sum(p.config.settings["epochs"] for p in plans[:-1]) + plans[-1].config.settings["warmup"]
     return optuna.create_study(
         study_name=task.name(),
         storage=JournalStorage(JournalFileBackend(str(path))),
@@ -174,12 +194,14 @@ def _name(chosen: Mapping[str, Any]) -> str:
 
 
 def objective(task: Task, trial: Any, runs_dir: str | Path, device: str = "auto") -> float:
-    """The validation score of one trial: mean over seeds at the epoch validation chooses."""
+    """The validation score of one trial: mean over datasets and seeds at the epoch validation chooses."""
     chosen = suggest(task, trial)
     scores: list[float] = []
-    for place, seed in enumerate(task.seeds):
-        planned = _plan(task, seed, chosen)
-        watch = _Pruning(trial, planned, place * planned.config.settings["epochs"], scores)
+    epochs = 0
+    for seed, name in itertools.product(task.seeds, task.datasets):
+        planned = _plan(task, name, seed, chosen)
+        watch = _Pruning(trial, planned, epochs, scores)
+        epochs += planned.config.settings["epochs"]
         try:
             record = execute(planned, runs_dir, device=device, on_epoch=watch)
         except Busy:
@@ -193,9 +215,9 @@ def objective(task: Task, trial: Any, runs_dir: str | Path, device: str = "auto"
     return fmean(scores)
 
 
-def _plan(task: Task, seed: int, chosen: Mapping[str, Any]) -> Plan:
+def _plan(task: Task, dataset: str, seed: int, chosen: Mapping[str, Any]) -> Plan:
     return plan(
-        task.dataset,
+        dataset,
         task.method,
         seed=seed,
         data=task.data,
@@ -283,7 +305,10 @@ def tune(
 
 
 def write_settings(task: Task, found: Any, path: str | Path) -> None:
-    """The best settings as a file for `ciga run --settings`: all of them, so that no preset matters."""
+    """The best settings as a file for `ciga run --settings`: all of them, so that no preset matters.
+
+    Those of several datasets are what was searched or fixed; the rest is each dataset's own.
+    """
     from ciga.files import atomic
 
     best = found.best_trial
@@ -292,8 +317,12 @@ def write_settings(task: Task, found: Any, path: str | Path) -> None:
         f"# {task.method} on {task.dataset}: the best of {len(found.trials)} trials by validation score",
         f"# ({best.value:.4f}, seeds {seeds}; searched: {', '.join(best.params)})",
     ]
-    whole = _plan(task, task.seeds[0], best.params).config.settings
-    lines += [f"{key} = {json.dumps('none' if value is None else value)}" for key, value in whole.items()]
+    if len(task.datasets) == 1:
+        written = _plan(task, task.datasets[0], task.seeds[0], best.params).config.settings
+    else:
+        written = {**task.settings, **best.params}
+        lines.append(f"# The rest as in preset {task.preset}.")
+    lines += [f"{key} = {json.dumps('none' if value is None else value)}" for key, value in written.items()]
     with atomic(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

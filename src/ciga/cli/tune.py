@@ -12,7 +12,7 @@ from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
 
 
 def tune(
-    dataset: Annotated[str, typer.Argument(help="A dataset (see: ciga datasets).")],
+    dataset: Annotated[str, typer.Argument(help="A dataset, or several with commas (see: ciga datasets).")],
     method: Annotated[str, typer.Argument(help="A method (see: ciga methods).")],
     trials: Annotated[int, typer.Option(help="Trials in all, those recorded included.", min=1)] = 20,
     storage: Annotated[Path, typer.Option(help="Journal file; processes may share it.")] = Path(
@@ -33,7 +33,10 @@ def tune(
     plugin: Plugins = [],  # noqa: B006
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
-    """Search settings of METHOD on DATASET by validation score; the same command again continues."""
+    """Search settings of METHOD on DATASET by validation score; the same command again continues.
+
+    Several datasets are searched as one, by the mean of their scores.
+    """
     from ciga import options
     from ciga.cli.bench_options import parse_seeds
     from ciga.registry import load_plugin
@@ -60,7 +63,9 @@ def tune(
     _show(found)
     if out is not None:
         write_settings(task, found, out)
-        typer.echo(f"best settings: {out} (ciga run {dataset} {method} --settings {out})", err=True)
+        several = f" --preset {preset}" if len(task.datasets) > 1 else ""
+        use = f"ciga run {task.datasets[0]} {method}{several} --settings {out}"
+        typer.echo(f"best settings: {out} ({use})", err=True)
 
 
 def typed(method: str, values: dict[str, Any]) -> dict[str, Any]:
