@@ -21,7 +21,7 @@ from ciga.methods.method import Context, Method, Step, make
 from ciga.nn import Backbone, Spec
 from ciga.run import plan
 from ciga.selection import SELECTORS
-from ciga.train import Fitted, Training, fit, pick_device
+from ciga.train import Fitted, Training, balanced_order, fit, pick_device
 from tests.helpers import same_tensors, without_time
 
 BACKBONE = Backbone(layers=2, width=8, dropout=0.2)
@@ -32,7 +32,7 @@ def trained(
 ) -> Fitted:
     schedule = {
         k: options.pop(k)
-        for k in ("warmup", "patience", "lr", "batch_size", "trial", "starts")
+        for k in ("warmup", "patience", "lr", "batch_size", "trial", "starts", "balanced")
         if k in options
     }
     training = Training(epochs=epochs, **{"batch_size": 16, **schedule})
@@ -89,6 +89,37 @@ def test_the_callers_random_state_and_threads_stay(toy: Splits) -> None:
         assert during == [1]
     finally:
         torch.set_num_threads(threads)
+
+
+# ---------------------------------------------------------------- the share of each class
+
+
+def test_balanced_order_has_every_class_equally_often() -> None:
+    y = torch.tensor([0] * 50 + [1] * 13 + [5] * 4)
+    order = balanced_order(y)
+    assert order.shape == y.shape
+    assert sorted(y[order].bincount(minlength=6).tolist()) == [0, 0, 0, 22, 22, 23]
+    times = order.bincount(minlength=y.numel())
+    assert times[:50].max() == 1  # of the frequent class none twice
+    for some in (times[50:63], times[63:]):
+        assert some.max() - some.min() <= 1  # of the others all, before one is drawn again
+    assert not torch.equal(order, balanced_order(y))
+    assert y[order].diff().ne(0).sum() > 20  # classes are mixed
+    assert balanced_order(torch.zeros(7, dtype=torch.long)).sort().values.tolist() == list(range(7))
+
+
+def test_balanced_training_sees_the_rare_class(toy: Splits) -> None:
+    """One class in ten: a network that cannot tell them apart learns their share, or, balanced, none."""
+    labels = (torch.arange(toy.train.num_graphs) % 10 == 0).long()
+    few = replace(toy, parts={**toy.parts, "train": toy.train.labelled(labels)})
+
+    def share(**options: Any) -> float:
+        found = trained(few, "erm", epochs=8, lr=0.01, **options)
+        batch = next(iter(few.train.batches(few.train.num_graphs, torch.arange(few.train.num_graphs))))
+        return float(found.network("last")(batch).detach()[:, :2].softmax(1)[:, 1].mean())
+
+    assert share() < 0.3
+    assert share(balanced=True) > 0.35
 
 
 # ---------------------------------------------------------------- the record of a run

@@ -46,6 +46,7 @@ class Training:
     patience: int = tunable(5, low=1, help="epochs without a better validation score before stopping")
     batch_size: int = tunable(32, [32, 64, 128], low=1)
     lr: float = tunable(1e-3, [1e-4, 3e-4, 1e-3, 3e-3], low=0.0, help="Adam's learning rate")
+    balanced: bool = tunable(False, help="every class equally often in each epoch, the rarer ones repeated")
     weight_decay: float = tunable(0.0, [0.0, 1e-5, 1e-4], low=0.0)
     averaging: float = tunable(
         0.0,
@@ -96,6 +97,22 @@ class Fitted:
         network = self.method.network(self.spec, self.backbone)
         network.load_state_dict(self.states[selector or self.selector.name])
         return network.eval()
+
+
+def balanced_order(y: Tensor) -> Tensor:
+    """As many samples as there are, every class equally often (to one), in random order.
+
+    Where another size or scaffold brings another share of each class, the share in training is not worth
+    knowing. A class has all its samples drawn before one is drawn again.
+    """
+    classes, count = y.unique(return_counts=True)
+    turns = y.numel() * torch.arange(classes.numel() + 1) // classes.numel()
+    drawn = []
+    for one, members, wanted in zip(classes, count.tolist(), turns.diff().tolist(), strict=True):
+        rounds = torch.rand(-(-wanted // members), members).argsort(1).flatten()[:wanted]
+        drawn.append((y == one).nonzero().flatten()[rounds])
+    order = torch.cat(drawn)
+    return order[torch.randperm(order.numel())]
 
 
 def check_schedule(method: Method, training: Training) -> None:
@@ -197,7 +214,7 @@ def _train_epoch(
     sound: dict[str, Tensor | int] = {}  # steps in which a term was a number
     since = epoch - training.begun(epoch)
     network.train()
-    order = torch.randperm(train.num_graphs)
+    order = balanced_order(train.y) if training.balanced else torch.randperm(train.num_graphs)
     for i, batch in enumerate(train.batches(training.batch_size, order)):
         batch = batch.to(place)
         step = Step(

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -136,8 +136,18 @@ def study(task: Task, storage: str | Path, sampler_seed: int = 0) -> Any:
     )
 
 
+def quiet(news: str) -> None:
+    """Tells nobody."""
+
+
 def optimise(
-    task: Task, storage: str | Path, trials: int, runs_dir: str | Path, device: str = "auto", worker: int = 0
+    task: Task,
+    storage: str | Path,
+    trials: int,
+    runs_dir: str | Path,
+    device: str = "auto",
+    worker: int = 0,
+    say: Callable[[str], None] = quiet,
 ) -> None:
     """Add trials to the study until it has tried `trials` settings, those of other processes counted.
 
@@ -154,9 +164,19 @@ def optimise(
     while count < goal:
         if grid and (task.space == "paper" or count < RANDOM or repeated):
             made.enqueue_trial(_untried(made, grid, rng))
-        made.optimize(lambda trial: objective(task, trial, runs_dir, device), n_trials=1, catch=(CigaError,))
+        ended: list[Any] = []
+        made.optimize(
+            lambda trial: objective(task, trial, runs_dir, device, say),
+            n_trials=1,
+            catch=(CigaError,),
+            callbacks=[lambda _, trial, kept=ended: kept.append(trial)],
+        )
         before, count = count, _count(made, grid)
         repeated = count == before
+        for trial in ended:
+            chosen = " ".join(f"{k}={v}" for k, v in trial.params.items())
+            score = "" if trial.value is None else f" {trial.value:.4f}"
+            say(f"[{count}/{goal}] {chosen}: {trial.state.name.lower()}{score}")
 
 
 def _grid(task: Task) -> Iterator[dict[str, Any]]:
@@ -193,7 +213,13 @@ def _name(chosen: Mapping[str, Any]) -> str:
     return json.dumps(dict(chosen), sort_keys=True)
 
 
-def objective(task: Task, trial: Any, runs_dir: str | Path, device: str = "auto") -> float:
+def objective(
+    task: Task,
+    trial: Any,
+    runs_dir: str | Path,
+    device: str = "auto",
+    say: Callable[[str], None] = quiet,
+) -> float:
     """The validation score of one trial: mean over datasets and seeds at the epoch validation chooses."""
     chosen = suggest(task, trial)
     scores: list[float] = []
@@ -211,6 +237,7 @@ def objective(task: Task, trial: Any, runs_dir: str | Path, device: str = "auto"
             trial.set_user_attr("error", str(error))
             raise
         scores.append(validation_score(record))
+        say(f"trial {trial.number}, {name}, seed {seed}: {scores[-1]:.4f}, {record['seconds']:.0f} s")
     trial.set_user_attr("scores", scores)
     return fmean(scores)
 
@@ -288,17 +315,21 @@ def tune(
     *,
     workers: int = 1,
     device: str = "auto",
+    say: Callable[[str], None] = quiet,
 ) -> Any:
-    """Search with `workers` processes; returns the study. The same call again continues."""
+    """Search with `workers` processes; returns the study. The same call again continues.
+
+    `say` hears of every run and every trial that ends; other processes call it, too.
+    """
     study(task, storage)  # every mistake surfaces here, before any process starts
     if workers == 1:
-        optimise(task, storage, trials, runs_dir, device)
+        optimise(task, storage, trials, runs_dir, device, say=say)
     else:
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config("loky", inner_max_num_threads=1):
             Parallel(n_jobs=workers)(
-                delayed(optimise)(task, storage, trials, runs_dir, device, number)
+                delayed(optimise)(task, storage, trials, runs_dir, device, number, say)
                 for number in range(workers)
             )
     return study(task, storage)

@@ -191,9 +191,12 @@ def test_figure_and_report(run: Run, tmp_path: Path) -> None:
 
 def test_tune_then_run(run: Run, tmp_path: Path) -> None:
     small: list[Any] = [*TINY, "--trials=2", "--over=alpha=0.5,2", "--out=best.toml"]
-    code, out, _ = run("tune", "spmotif-struc", "ciga-v1", *small)
+    code, out, told = run("tune", "spmotif-struc", "ciga-v1", *small)
     assert code == 0
     assert "2 complete" in out
+    for place in ("[1/2] alpha=", "[2/2] alpha="):  # progress
+        assert place in told
+    assert "trial 0, spmotif-struc, seed 1: " in told
     data = [w for w in TINY if w.startswith("--data")]
     code, out, _ = run("run", "spmotif-struc", "ciga-v1", *data, "--settings=best.toml", "--json")
     assert code == 0

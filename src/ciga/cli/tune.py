@@ -59,7 +59,7 @@ def tune(
         tuple(parse_seeds(seeds)) or (1,),
         tuple(str(p.resolve()) for p in plugin),
     )
-    found = search(task, storage, trials, runs_dir, workers=workers, device=device)
+    found = search(task, storage, trials, runs_dir, workers=workers, device=device, say=_tell)
     _show(found)
     if out is not None:
         write_settings(task, found, out)
@@ -100,6 +100,11 @@ def _plain(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def _tell(news: str) -> None:
+    """A line of progress on standard error."""
+    typer.echo(news, err=True)
 
 
 def _show(found: Any) -> None:
