@@ -80,3 +80,28 @@ def test_a_change_is_compared_on_the_seeds_that_both_have(tmp_path: Path) -> Non
         "| m | alpha=0.0 | 1 | 1 | 1.000 | 0.400 | **0.500** | 0.800 | 0.500 | 0.900 |",
         "| m | gamma=1.0 no new | 1 | 2 | 1.000 | 0.400 | **0.700** | 0.600 | 0.800 | 0.700 |",
     ]
+
+
+def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) -> None:
+    def record(dataset: str, seed: int, alpha: float, score: float) -> str:
+        selected = {
+            rule: {"ood_val": {"mcc": value}, "ood_test": {"mcc": 1 - value}}
+            for rule, value in (("ood-val", score), ("id-val", score / 2))
+        }
+        # The width differs between datasets, not between trials: a preset's.
+        settings = {"alpha": alpha, "width": {"x": 8, "y": 16}[dataset]}
+        return json.dumps(
+            {"method": "m", "dataset": dataset, "data": {}, "seed": seed, "settings": settings}
+            | {"metric": "mcc", "selection": "ood-val", "selected": selected}
+        )
+
+    every = [(d, s) for d in ("x", "y") for s in (1, 2)]
+    lines = [record(d, s, 1.0, 0.2 if d == "x" else 0.4) for d, s in every]
+    lines += [record(d, s, 2.0, 0.1 * s + 0.3) for d, s in every]
+    lines += [record(d, s, 3.0, 0.9) for d, s in every[:3]]  # a trial that was ended early
+    file = tmp_path / "search.jsonl"
+    file.write_text("\n".join(lines))
+    assert tool().search(file).splitlines()[2:] == [
+        "| m | alpha=2.0 | 0.450 | 0.450 | 0.450 | 0.225 |",
+        "| m | alpha=1.0 | 0.200 | 0.400 | 0.300 | 0.150 |",
+    ]

@@ -7,8 +7,9 @@ G_s told on validation graphs, where that was asked. Between
 `ciga table NAME --preset PRESET --datasets COLUMNS --runs-dir results --format md` writes it. After
 `<!-- subgraphs: FILE SEEDS -->` stand the methods that extract a subgraph, as far as FILE has them on all
 its datasets with all of SEEDS; after `<!-- changes: FILE BASE -->` the configurations of FILE, each by what
-differs from BASE's of the same method and data, on the seeds that both have; after `<!-- spent -->` what all
-records together took.
+differs from BASE's of the same method and data, on the seeds that both have; after `<!-- search: FILE -->`
+the settings that were tried for each method, best first, by the scores on held-out `ood_val` alone, as far as
+they were run on all datasets and seeds of FILE; after `<!-- spent -->` what all records together took.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SUBGRAPHS = re.compile(r"(<!-- subgraphs: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 CHANGES = re.compile(r"(<!-- changes: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SEARCH = re.compile(r"(<!-- search: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
 #: What belongs to a data seed or a run, not to a configuration.
 APART = ("seed",)
@@ -150,6 +152,36 @@ def changes(file: Path, base: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def search(file: Path) -> str:
+    """What was tried for each method, best first, by validation scores; never by test scores."""
+    records = list(read_lines(file))
+    places = {(r["dataset"], r["seed"]) for r in records}
+    datasets = list(dict.fromkeys(r["dataset"] for r in records))
+    values: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for r in records:
+        for key, value in r["settings"].items():
+            values[r["method"], r["dataset"], key].add(repr(value))
+    # What differs between runs on one dataset was searched; what differs between datasets may be a preset's.
+    searched = {(method, key) for (method, _, key), found in values.items() if len(found) > 1}
+    tried: dict[tuple[str, str], dict[Any, tuple[float, float]]] = defaultdict(dict)
+    for r in records:
+        options = " ".join(f"{k}={v}" for k, v in r["settings"].items() if (r["method"], k) in searched)
+        by = [r["selected"][rule]["ood_val"][r["metric"]] for rule in ("ood-val", "id-val")]
+        tried[r["method"], options][r["dataset"], r["seed"]] = (by[0], by[1])
+    lines = [
+        f"| method | settings | {' | '.join(datasets)} | mean by `ood-val` | mean by `id-val` |",
+        "|---|---|" + "---|" * (len(datasets) + 2),
+    ]
+    rows = []
+    for (method, options), scores in tried.items():
+        if scores.keys() == places:
+            each = [mean(s[0] for (d, _), s in scores.items() if d == dataset) for dataset in datasets]
+            both = [mean(column) for column in zip(*scores.values(), strict=True)]
+            cells = " | ".join(f"{v:.3f}" for v in [*each, *both])
+            rows.append((method, -both[0], f"| {method} | {options or '–'} | {cells} |"))
+    return "\n".join([*lines, *(line for _, _, line in sorted(rows))]) + "\n"
+
+
 def paper_table(name: str, preset: str, columns: str) -> str:
     """A table of the paper from all committed records."""
     shown, records = exhibit(name), Records([ROOT / "results"])
@@ -172,6 +204,7 @@ def filled(page: str) -> str:
     page = BLOCK.sub(lambda m: m[1] + "\n" + table(ROOT / m[2]) + "\n" + m[3], page)
     page = SUBGRAPHS.sub(lambda m: m[1] + "\n" + subgraphs(ROOT / m[2], m[3]) + "\n" + m[4], page)
     page = CHANGES.sub(lambda m: m[1] + "\n" + changes(ROOT / m[2], ROOT / m[3]) + "\n" + m[4], page)
+    page = SEARCH.sub(lambda m: m[1] + "\n" + search(ROOT / m[2]) + "\n" + m[3], page)
     page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 
