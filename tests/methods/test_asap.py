@@ -32,9 +32,16 @@ def random_case() -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("small", [64, 1])
-@pytest.mark.parametrize("limit", [2**22, 0])
-def test_coarsening_equals_dense_products(limit: int, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asap, "DENSE", limit)  # padded matrices, or a join of index lists
+@pytest.mark.parametrize(
+    ("limits", "unused"), [((2**22, 2**22), "_joined"), ((0, 2**22), "_padded"), ((2**22, 0), "_padded")]
+)
+def test_coarsening_equals_dense_products(
+    limits: tuple[int, int], unused: str, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Padded matrices, or a join of index lists where these are too large or too empty.
+    monkeypatch.setattr(asap, "DENSE", limits[0])
+    monkeypatch.setattr(asap, "JOIN", limits[1])
+    monkeypatch.setattr(asap, unused, None)
     monkeypatch.setattr(asap, "SMALL", small)  # both graphs in one group, or one in each
     edges, weight, share, chosen, batch = random_case()
     a, s = torch.zeros(9, 9), torch.zeros(9, 9)

@@ -17,6 +17,8 @@ from ciga.topology import expand
 
 #: Numbers in a padded stack of adjacency matrices up to which coarsening multiplies them as they are.
 DENSE = 2**26
+#: Multiplications of padded matrices that take about as long as one pair of a join (measured, one CPU core).
+JOIN = 4000
 #: Graphs up to this size share a group.
 SMALL = 64
 
@@ -90,7 +92,9 @@ def coarsen(
     """
     place = torch.full_like(batch, -1)
     place[chosen] = torch.arange(chosen.numel(), device=chosen.device)
-    sizes = torch.bincount(batch, minlength=graphs)
+    sizes, kept = (torch.bincount(b, minlength=graphs) for b in (batch, batch[chosen]))
+    clusters_of = torch.bincount(edges[0, place[edges[1]] >= 0], minlength=batch.numel())
+    pairs = clusters_of[edges[0]] * clusters_of[edges[1]]
     # Graphs of about one size go together: a matrix is padded to the widest of its group.
     group = sizes.clamp(min=SMALL).log2().ceil()
     owner = batch[edges[0]]
@@ -99,7 +103,10 @@ def coarsen(
         members = (group == level).nonzero().flatten()
         rows = (group[owner] == level).nonzero().flatten()
         stays = rows[place[edges[1, rows]] >= 0]
-        padded = members.numel() * int(sizes[members].max()) ** 2 <= DENSE
+        n, k = int(sizes[members].max()), int(kept[members].max())
+        stack = members.numel() * n
+        # A sparse graph of thousands of nodes has few pairs to join, and its matrix is almost all zeros.
+        padded = stack * n <= DENSE and stack * k * (n + k) <= JOIN * int(pairs[rows].sum())
         parts.append(
             _padded(edges, weight, share, rows, stays, place, batch, members)
             if padded
