@@ -106,7 +106,9 @@ def _from_preset(
     """What the rules that fit say: `set` always, `option` only for methods that have such an option."""
     out: dict[str, Any] = {}
     for rule in [] if preset == "none" else _rules(preset):
-        fits = fnmatchcase(dataset, rule.get("dataset", "*")) and fnmatchcase(method, rule.get("method", "*"))
+        patterns = rule.get("dataset", "*")
+        patterns = patterns if isinstance(patterns, list) else [patterns]
+        fits = any(fnmatchcase(dataset, p) for p in patterns) and fnmatchcase(method, rule.get("method", "*"))
         if fits and all(data.get(k) == v for k, v in rule.get("data", {}).items()):
             out |= rule.get("set", {})
             out |= {k: v for k, v in rule.get("option", {}).items() if k in known}
