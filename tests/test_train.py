@@ -21,7 +21,7 @@ from ciga.methods.method import Context, Method, Step, make
 from ciga.nn import Backbone, Spec
 from ciga.run import plan
 from ciga.selection import SELECTORS
-from ciga.train import Fitted, Training, balanced_order, fit, pick_device
+from ciga.train import Fitted, Training, fit, pick_device
 from tests.helpers import same_tensors, without_time
 
 BACKBONE = Backbone(layers=2, width=8, dropout=0.2)
@@ -92,20 +92,6 @@ def test_the_callers_random_state_and_threads_stay(toy: Splits) -> None:
 
 
 # ---------------------------------------------------------------- the share of each class
-
-
-def test_balanced_order_has_every_class_equally_often() -> None:
-    y = torch.tensor([0] * 50 + [1] * 13 + [5] * 4)
-    order = balanced_order(y)
-    assert order.shape == y.shape
-    assert sorted(y[order].bincount(minlength=6).tolist()) == [0, 0, 0, 22, 22, 23]
-    times = order.bincount(minlength=y.numel())
-    assert times[:50].max() == 1  # of the frequent class none twice
-    for some in (times[50:63], times[63:]):
-        assert some.max() - some.min() <= 1  # of the others all, before one is drawn again
-    assert not torch.equal(order, balanced_order(y))
-    assert y[order].diff().ne(0).sum() > 20  # classes are mixed
-    assert balanced_order(torch.zeros(7, dtype=torch.long)).sort().values.tolist() == list(range(7))
 
 
 def test_balanced_training_sees_the_rare_class(toy: Splits) -> None:

@@ -31,6 +31,7 @@ from ciga.methods.method import Context, Method, Step
 from ciga.methods.method import make as make_method
 from ciga.nn.encoder import Backbone, Spec
 from ciga.options import tunable
+from ciga.sampling import balanced_order
 from ciga.selection import SELECTORS, Selector, default_selector
 
 #: Splits scored after every epoch: those a selector looks at. The others are scored once, at the end.
@@ -97,22 +98,6 @@ class Fitted:
         network = self.method.network(self.spec, self.backbone)
         network.load_state_dict(self.states[selector or self.selector.name])
         return network.eval()
-
-
-def balanced_order(y: Tensor) -> Tensor:
-    """As many samples as there are, every class equally often (to one), in random order.
-
-    Where another size or scaffold brings another share of each class, the share in training is not worth
-    knowing. A class has all its samples drawn before one is drawn again.
-    """
-    classes, count = y.unique(return_counts=True)
-    turns = y.numel() * torch.arange(classes.numel() + 1) // classes.numel()
-    drawn = []
-    for one, members, wanted in zip(classes, count.tolist(), turns.diff().tolist(), strict=True):
-        rounds = torch.rand(-(-wanted // members), members).argsort(1).flatten()[:wanted]
-        drawn.append((y == one).nonzero().flatten()[rounds])
-    order = torch.cat(drawn)
-    return order[torch.randperm(order.numel())]
 
 
 def check_schedule(method: Method, training: Training) -> None:
