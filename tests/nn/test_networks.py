@@ -346,3 +346,17 @@ def test_both_ways_adds_what_is_missing_and_nothing_else() -> None:
     directed = set(map(tuple, both.edge_index.T.tolist()))
     assert directed == set(map(tuple, full.edge_index.T.tolist()))
     assert len(directed) == both.num_edges
+
+
+def test_parts_of_a_batch_both_ways_are_both_ways_and_not_doubled_again() -> None:
+    once = batch_of([stored_once(g) for g in mixed_graphs(edge_features=2)])
+    assert not once.symmetric
+    both = once.both_ways
+    assert both.both_ways is both
+    options: dict[str, Any] = {"scorer": "mlp", "budget": "ratio", "size": 0.4, "classifier_input": "raw"}
+    network = InvariantNetwork(SPEC, Backbone(layers=2, width=8, undirected=True), **options).eval()
+    parts = network.split(once)
+    for part, _ in (network._part(parts, False), network._part(parts, True), network._both(parts)):
+        there = set(map(tuple, part.edge_index.T.tolist()))
+        assert part.symmetric
+        assert there == {(v, u) for u, v in there}

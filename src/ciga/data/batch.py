@@ -34,6 +34,7 @@ class Batch:
     index: Tensor  # [G] row of each graph in the store it came from
     num_graphs: int
     walks: Tensor | None = None  # [N, steps] return probabilities, where the store has them ready
+    symmetric: bool = False  # is every edge known to be there in both directions?
 
     @property
     def num_nodes(self) -> int:
@@ -70,6 +71,8 @@ class Batch:
     @property
     def both_ways(self) -> Batch:
         """The batch with every edge in both directions."""
+        if self.symmetric:
+            return self
         edge_index, origin = mirrored(self.edge_index, self.num_nodes)
 
         def copied(value: Tensor | None) -> Tensor | None:
@@ -82,6 +85,7 @@ class Batch:
             edge_batch=self.edge_batch.index_select(0, origin),
             pair=self.pair.index_select(0, origin),
             edge_truth=copied(self.edge_truth),
+            symmetric=True,
         )
 
     def to(self, device: torch.device | str) -> Batch:

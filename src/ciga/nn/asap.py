@@ -201,5 +201,7 @@ class PooledNetwork(nn.Module):
                 x, edges, weight, owner = self.pools[i](
                     h, level.edge_index, weight, level.batch, batch.num_graphs
                 )
-                level = replace(level, x=x, edge_index=edges, edge_attr=None, batch=owner, walks=None)
+                level = replace(
+                    level, x=x, edge_index=edges, edge_attr=None, batch=owner, walks=None, symmetric=False
+                )
         return self.head(total)

@@ -138,7 +138,7 @@ class Encoder(nn.Module):
     def _edges(self, batch: Batch, weight: Tensor | None, border: int | None) -> Edges:
         """What messages travel along."""
         attr = batch.edge_attr if self.edge_inputs else None
-        if not self.undirected:
+        if batch.symmetric or not self.undirected:
             return Edges(batch.edge_index, weight, attr, batch.num_nodes, border, batch.links)
         index, origin = mirrored(batch.edge_index, batch.num_nodes)
         weight = None if weight is None else weight.index_select(0, origin)
