@@ -105,3 +105,28 @@ def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) 
         "| m | alpha=2.0 | 0.450 | 0.450 | 0.450 | 0.225 |",
         "| m | alpha=1.0 | 0.200 | 0.400 | 0.300 | 0.150 |",
     ]
+    # A test score is one less the other's here, so the better trial is always the worse one.
+    assert tool().guide(file).startswith("Over the 2 settings of this search the rank correlation")
+    assert tool().guide(file).endswith("is -1.00.\n")
+
+
+def test_scores_stand_beside_one_that_no_threshold_moves(tmp_path: Path) -> None:
+    def record(method: str, dataset: str, mcc: float, auc: float, protocol: str = "ood") -> str:
+        selected = {
+            rule: {"ood_test": {"mcc": value, "roc_auc": auc}}
+            for rule, value in (("id-val", mcc), ("oracle", mcc + 0.1))
+        }
+        return json.dumps(
+            {"method": method, "dataset": dataset, "protocol": protocol, "metric": "mcc"}
+            | {"selection": "id-val", "selected": selected}
+        )
+
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    lines = [record("a", "x", 0.1, 0.6), record("a", "x", 0.3, 0.8), record("a", "y", 0.6, 0.9)]
+    lines += [record("b", "x", 0.9, 0.9), record("a", "y", 0.0, 0.0, "iid")]  # half a row, and an oracle's
+    one.write_text("\n".join(lines))
+    two.write_text("\n".join([record("a", "x", 0.7, 0.5), record("a", "y", 0.5, 0.5)]))
+    assert tool().thresholds(one, two).splitlines()[2:] == [
+        "| a | `two` | 0.600 | 0.500 | 0.700 |",
+        "| a | `one` | 0.400 | 0.800 | 0.500 |",
+    ]

@@ -9,7 +9,9 @@ G_s told on validation graphs, where that was asked. Between
 its datasets with all of SEEDS; after `<!-- changes: FILE BASE -->` the configurations of FILE, each by what
 differs from BASE's of the same method and data, on the seeds that both have; after `<!-- search: FILE -->`
 the settings that were tried for each method, best first, by the scores on held-out `ood_val` alone, as far as
-they were run on all datasets and seeds of FILE; after `<!-- spent -->` what all records together took.
+they were run on all datasets and seeds of FILE; after `<!-- guide: FILE -->` how well those scores foretold
+the test's; after `<!-- thresholds: FILE ... -->` the scores of each method beside one that does not depend on
+where the line between two classes is drawn; after `<!-- spent -->` what all records together took.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
+
+from scipy.stats import spearmanr
 
 from ciga.bench.grid import Records, Variation
 from ciga.bench.paper import exhibit
@@ -34,6 +38,8 @@ EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", 
 SUBGRAPHS = re.compile(r"(<!-- subgraphs: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 CHANGES = re.compile(r"(<!-- changes: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SEARCH = re.compile(r"(<!-- search: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+GUIDE = re.compile(r"(<!-- guide: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+THRESHOLDS = re.compile(r"(<!-- thresholds: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
 #: What belongs to a data seed or a run, not to a configuration.
 APART = ("seed",)
@@ -152,8 +158,8 @@ def changes(file: Path, base: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def search(file: Path) -> str:
-    """What was tried for each method, best first, by validation scores; never by test scores."""
+def trials(file: Path) -> tuple[list[str], dict[tuple[str, str], dict[Any, dict[str, Any]]]]:
+    """The datasets of a search, and its whole trials: (method, settings) -> (dataset, seed) -> record."""
     records = list(read_lines(file))
     places = {(r["dataset"], r["seed"]) for r in records}
     datasets = list(dict.fromkeys(r["dataset"] for r in records))
@@ -163,23 +169,72 @@ def search(file: Path) -> str:
             values[r["method"], r["dataset"], key].add(repr(value))
     # What differs between runs on one dataset was searched; what differs between datasets may be a preset's.
     searched = {(method, key) for (method, _, key), found in values.items() if len(found) > 1}
-    tried: dict[tuple[str, str], dict[Any, tuple[float, float]]] = defaultdict(dict)
+    tried: dict[tuple[str, str], dict[Any, dict[str, Any]]] = defaultdict(dict)
     for r in records:
         options = " ".join(f"{k}={v}" for k, v in r["settings"].items() if (r["method"], k) in searched)
-        by = [r["selected"][rule]["ood_val"][r["metric"]] for rule in ("ood-val", "id-val")]
-        tried[r["method"], options][r["dataset"], r["seed"]] = (by[0], by[1])
+        tried[r["method"], options][r["dataset"], r["seed"]] = r
+    return datasets, {name: runs for name, runs in tried.items() if runs.keys() == places}
+
+
+def search(file: Path) -> str:
+    """What was tried for each method, best first, by validation scores; never by test scores."""
+    datasets, tried = trials(file)
     lines = [
         f"| method | settings | {' | '.join(datasets)} | mean by `ood-val` | mean by `id-val` |",
         "|---|---|" + "---|" * (len(datasets) + 2),
     ]
     rows = []
-    for (method, options), scores in tried.items():
-        if scores.keys() == places:
-            each = [mean(s[0] for (d, _), s in scores.items() if d == dataset) for dataset in datasets]
-            both = [mean(column) for column in zip(*scores.values(), strict=True)]
-            cells = " | ".join(f"{v:.3f}" for v in [*each, *both])
-            rows.append((method, -both[0], f"| {method} | {options or '–'} | {cells} |"))
+    for (method, options), runs in tried.items():
+        held_out = {k: r["selected"]["ood-val"]["ood_val"][r["metric"]] for k, r in runs.items()}
+        each = [mean(v for (d, _), v in held_out.items() if d == dataset) for dataset in datasets]
+        both = [
+            mean(held_out.values()),
+            mean(r["selected"]["id-val"]["ood_val"][r["metric"]] for r in runs.values()),
+        ]
+        cells = " | ".join(f"{v:.3f}" for v in [*each, *both])
+        rows.append((method, -both[0], f"| {method} | {options or '–'} | {cells} |"))
     return "\n".join([*lines, *(line for _, _, line in sorted(rows))]) + "\n"
+
+
+def guide(file: Path) -> str:
+    """One sentence: did the trials that were better on held-out graphs do better on test graphs?"""
+    tried = trials(file)[1].values()
+    scores = [
+        [
+            mean(r["selected"]["ood-val"][part][r["metric"]] for r in runs.values())
+            for part in ("ood_val", "ood_test")
+        ]
+        for runs in tried
+    ]
+    found = float(spearmanr(*zip(*scores, strict=True)).statistic)
+    return (
+        f"Over the {len(scores)} settings of this search the rank correlation of the mean score on held-out "
+        f"graphs with that on test graphs (same runs, same epochs) is {found:.2f}.\n"
+    )
+
+
+def thresholds(*files: Path) -> str:
+    """Scores that depend on where the line between the classes is drawn, and one that does not."""
+    lines = [
+        "| method | records | score | ROC AUC | score, epoch chosen on test graphs: a bound |",
+        "|---|---|---|---|---|",
+    ]
+    rows = []
+    for file in files:
+        found: dict[str, dict[str, list[tuple[float, ...]]]] = defaultdict(lambda: defaultdict(list))
+        for r in read_lines(file):
+            if r["protocol"] == "ood":
+                chosen, best = (r["selected"][rule]["ood_test"] for rule in (r["selection"], "oracle"))
+                scores = (chosen[r["metric"]], chosen["roc_auc"], best[r["metric"]])
+                found[r["method"]][r["dataset"]].append(scores)
+        complete = max(map(len, found.values()))
+        for method, datasets in found.items():
+            if len(datasets) == complete:  # a mean over other datasets is another mean
+                means = [[mean(v) for v in zip(*runs, strict=True)] for runs in datasets.values()]
+                score, auc, bound = (mean(v) for v in zip(*means, strict=True))
+                cells = f"{score:.3f} | {auc:.3f} | {bound:.3f}"
+                rows.append((-score, f"| {method} | `{file.stem}` | {cells} |"))
+    return "\n".join([*lines, *(line for _, line in sorted(rows))]) + "\n"
 
 
 def paper_table(name: str, preset: str, columns: str) -> str:
@@ -205,6 +260,10 @@ def filled(page: str) -> str:
     page = SUBGRAPHS.sub(lambda m: m[1] + "\n" + subgraphs(ROOT / m[2], m[3]) + "\n" + m[4], page)
     page = CHANGES.sub(lambda m: m[1] + "\n" + changes(ROOT / m[2], ROOT / m[3]) + "\n" + m[4], page)
     page = SEARCH.sub(lambda m: m[1] + "\n" + search(ROOT / m[2]) + "\n" + m[3], page)
+    page = GUIDE.sub(lambda m: m[1] + "\n" + guide(ROOT / m[2]) + "\n" + m[3], page)
+    page = THRESHOLDS.sub(
+        lambda m: m[1] + "\n" + thresholds(*(ROOT / name for name in m[2].split())) + "\n" + m[3], page
+    )
     page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 
