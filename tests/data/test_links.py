@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from ciga.data.links import Links
-from ciga.nn.extractor import edge_logits
+from ciga.nn.extractor import CHUNK, edge_logits
 
 NODES, EDGES = 6, 14
 
@@ -73,6 +73,15 @@ def test_edge_logits_and_their_gradients(edges: int) -> None:
     w = torch.randn(5, dtype=torch.double, requires_grad=True)
     torch.testing.assert_close(edge_logits(u, v, w, links), edge_logits(u, v, w, plain))
     assert gradcheck(lambda u, v, w: edge_logits(u, v, w, links), (u, v, w))
+
+
+@pytest.mark.parametrize("edges", [0, 1, CHUNK - 1, CHUNK, 2 * CHUNK + 7])
+def test_edge_logits_without_a_gradient_are_the_same(edges: int) -> None:
+    links = links_of(edges=edges)
+    u, v, w = torch.randn(NODES, 128), torch.randn(NODES, 128), torch.randn(128)
+    with_gradient = edge_logits(u.requires_grad_(), v, w, links).detach()
+    with torch.no_grad():
+        torch.testing.assert_close(edge_logits(u, v, w, links), with_gradient, rtol=1e-6, atol=1e-5)
 
 
 def test_more_nodes_than_sixteen_bits_can_number() -> None:

@@ -14,6 +14,9 @@ from ciga.data.store import Batch
 
 BUDGETS = ("ratio", "count", "capped", "threshold")
 SCORERS = ("mlp", "inner")
+#: Edges scored at once where no gradient is asked for: their hidden layer stays in the processor's cache;
+#: that of all edges would be new memory from the system at every call.
+CHUNK = 1024
 
 
 @dataclass
@@ -94,8 +97,16 @@ def edge_logits(u: Tensor, v: Tensor, w: Tensor, links: Links) -> Tensor:
     """w . relu(u_source + v_target) of each edge, [E], from u and v [N, k] and w [k]."""
     if links.plain:
         return (links.at_source(u) + links.at_target(v)).relu() @ w
+    if not torch.is_grad_enabled():
+        ends = zip(links.source.split(CHUNK), links.target.split(CHUNK), strict=True)
+        return torch.cat([_hidden(u, v, source, target) @ w for source, target in ends])
     logits: Tensor = cast(Any, _EdgeLogits).apply(u, v, w, links)
     return logits
+
+
+def _hidden(u: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """relu(u_source + v_target) of each edge, [E, k]."""
+    return u.index_select(0, source).add_(v.index_select(0, target)).relu_()
 
 
 class _EdgeLogits(torch.autograd.Function):
@@ -104,7 +115,7 @@ class _EdgeLogits(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, v: Tensor, w: Tensor, links: Links) -> Tensor:
-        hidden = u.index_select(0, links.source).add_(v.index_select(0, links.target)).relu_()
+        hidden = _hidden(u, v, links.source, links.target)
         ctx.save_for_backward(hidden, w)
         ctx.links = links
         return hidden @ w
