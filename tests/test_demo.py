@@ -9,29 +9,25 @@ from typing import Any
 import pytest
 
 from ciga import demo
-from ciga.run import Plan, plan
 from tests.helpers import SHORT, TINY, ciga
 
 
-def small(method: str, seed: int, quick: bool) -> Plan:
-    """What `demo._plan` makes, with less of everything."""
-    return plan(demo.DATASET, method, seed=seed, data={**TINY, "bias": 0.9}, settings=SHORT)
-
-
-def in_this_process(function: Any, items: Any, progress: Any, what: str, chunk: int) -> list[Any]:
-    progress(0, len(items), what)
-    return [function(item) for item in items]
+def small(method: str, seed: int, quick: bool) -> dict[str, Any]:
+    """What `demo._job` makes, with less of everything."""
+    data = {**TINY, "bias": 0.9}
+    return {"dataset": demo.DATASET, "method": method, "seed": seed, "data": data, "settings": SHORT}
 
 
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pyplot = pytest.importorskip(
         "matplotlib.pyplot", reason="matplotlib is missing: pip install 'ciga[report]'"
     )
-    monkeypatch.setattr(demo, "_plan", small)
-    monkeypatch.setattr(demo, "parallel_map", in_this_process)
+    monkeypatch.setattr(demo, "_job", small)
     out = tmp_path / "out"
     code, printed, err = ciga(monkeypatch, capsys, "demo", "--quick", "--seeds", 2, "--out", out)
     assert code == 0, err
+    assert "training: " in err  # where there is no terminal, too
+    assert "epochs; " in err
     for word in (
         "erm",
         "ciga-complement",

@@ -9,16 +9,16 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ciga.cli.progress import epoch_bar
 from ciga.data.splits import Splits
+from ciga.ensemble import train
 from ciga.explain.draw import gallery
 from ciga.explain.pages import report_runs
 from ciga.files import read_tensors, write_json
 from ciga.nn.encoder import Spec
-from ciga.parallel import parallel_map
-from ciga.run import Plan, execute, plan
+from ciga.run import Plan, plan
 
 DATASET = "spmotif-struc"
 #: Six runs of so many epochs take about four minutes on two cores.
@@ -35,18 +35,9 @@ def demo(out: Path, seeds: int, quick: bool) -> None:
         "[bold]The task[/]: which motif (cycle, house, crane) hangs on the base graph? In training the base\n"
         "gives the motif away 9 times in 10; in the test it tells nothing, and graphs are four times larger."
     )
-    jobs = [(method, seed, quick, str(out / "runs")) for seed in range(1, seeds + 1) for method in METHODS]
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} runs"),
-        TimeElapsedColumn(),
-    )
-    with bar:
-        task = bar.add_task("training", total=len(jobs))
-        records = parallel_map(
-            _one, jobs, lambda done, total, what: bar.update(task, completed=done), "runs", chunk=1
-        )
+    jobs = [_job(method, seed, quick) for seed in range(1, seeds + 1) for method in METHODS]
+    with epoch_bar("training") as bar:
+        records = train(jobs, out / "runs", on_epochs=bar.overall)
     console.print(_table(records, seeds))
     picture = out / "subgraphs.png"
     _draw(_plan(OURS, 1, quick), out / "runs", picture)
@@ -59,18 +50,18 @@ def demo(out: Path, seeds: int, quick: bool) -> None:
     )
 
 
-def _plan(method: str, seed: int, quick: bool) -> Plan:
+def _job(method: str, seed: int, quick: bool) -> dict[str, Any]:
+    """The arguments of `plan` for one run."""
     counts = (300, 100, 100) if quick else (3000, 500, 500)
     data = {
         "bias": 0.9,
         **dict(zip(("train_per_class", "val_per_class", "test_per_class"), counts, strict=True)),
     }
-    return plan(DATASET, method, seed=seed, data=data, settings={"epochs": EPOCHS})
+    return {"dataset": DATASET, "method": method, "seed": seed, "data": data, "settings": {"epochs": EPOCHS}}
 
 
-def _one(job: tuple[str, int, bool, str]) -> dict[str, Any]:
-    method, seed, quick, runs_dir = job
-    return execute(_plan(method, seed, quick), runs_dir)
+def _plan(method: str, seed: int, quick: bool) -> Plan:
+    return plan(**_job(method, seed, quick))
 
 
 def _report(records: list[dict[str, Any]], seeds: int, quick: bool, runs_dir: Path, page: Path) -> None:
