@@ -160,7 +160,7 @@ def test_ogb_gcn_by_a_loop(graph: tuple[Tensor, Tensor, Tensor]) -> None:
     conv = OGBGCN(WIDTH, OUT, EDGE)
     weight = torch.rand(index.size(1), generator=torch.Generator().manual_seed(2))
     h, e = conv.linear(x), conv.edge(attr)
-    degree = torch.bincount(index[1], minlength=NODES) + 1.0
+    degree = torch.bincount(index[0], minlength=NODES) + 1.0  # of the edges that leave a node
     expected = [(h[v] + conv.root).relu() / degree[v] for v in range(NODES)]
     for i, (u, v) in enumerate(index.T.tolist()):
         expected[v] = expected[v] + weight[i] * (h[u] + e[i]).relu() / (degree[u] * degree[v]).sqrt()

@@ -46,10 +46,12 @@ class Links:
     @cached_property
     def degree(self) -> Tensor:
         """Edges into each node, [N]."""
-        if self.plain:
-            one = torch.ones_like(self.target)
-            return torch.zeros(self.nodes, dtype=one.dtype, device=one.device).index_add_(0, self.target, one)
-        return self.into.start.diff()
+        return _count(self.target, self.nodes) if self.plain else self.into.start.diff()
+
+    @cached_property
+    def out_degree(self) -> Tensor:
+        """Edges out of each node, [N]."""
+        return _count(self.source, self.nodes)
 
     def at_source(self, h: Tensor) -> Tensor:
         """Each edge's source row of h [N, d], [E, d]."""
@@ -75,6 +77,11 @@ class Links:
             messages = self.at_source(h)
             return self.add(messages if strength is None else messages * strength.unsqueeze(1))
         return _pull(h, strength, self.source, self.target, self.into, self.out_of)
+
+
+def _count(end: Tensor, nodes: int) -> Tensor:
+    """How many edges have this end at each node, [N]."""
+    return torch.zeros(nodes, dtype=end.dtype, device=end.device).index_add_(0, end, torch.ones_like(end))
 
 
 def _bags(end: Tensor, other: Tensor, nodes: int) -> Bags:

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ciga.data.links import Links
 from ciga.nn.norm import PartNorm
+
+
+class Norms(NamedTuple):
+    """GCN's norms, from the degrees of the nodes."""
+
+    own: Tensor  # [N, 1] of a node's message to itself: 1 / (degree + 1)
+    edge: Tensor  # [E] of each edge: 1 / sqrt((degree_u + 1) (degree_v + 1)), times its weight
 
 
 @dataclass
@@ -33,16 +40,20 @@ class Edges:
         self.along = self.links or Links(self.index, self.nodes)
 
     @cached_property
-    def own(self) -> Tensor:
-        """GCN's norm of a node's message to itself, 1 / (degree + 1), [N, 1]."""
-        return (self.along.degree + 1.0).reciprocal().unsqueeze(1)
+    def received(self) -> Norms:
+        """GCN's norms by the number of edges that lead to a node."""
+        return self._norms(self.along.degree)
 
     @cached_property
-    def normed(self) -> Tensor:
-        """GCN's norm of each edge, 1 / sqrt((degree_u + 1) (degree_v + 1)), times its weight, [E]."""
-        root = self.own.sqrt().squeeze(1)
-        norm = root.index_select(0, self.along.source) * root.index_select(0, self.along.target)
-        return norm if self.weight is None else norm * self.weight
+    def sent(self) -> Norms:
+        """The same by the number of edges that leave it; where every edge goes both ways, no other."""
+        return self._norms(self.along.out_degree)
+
+    def _norms(self, degree: Tensor) -> Norms:
+        own = (degree + 1.0).reciprocal()
+        root = own.sqrt()
+        edge = root.index_select(0, self.along.source) * root.index_select(0, self.along.target)
+        return Norms(own.unsqueeze(1), edge if self.weight is None else edge * self.weight)
 
     @cached_property
     def share(self) -> Tensor:
@@ -69,17 +80,21 @@ class GCN(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        h = self.linear(x)
+        h, norm = self.linear(x), edges.received
         if self.edge is None:
-            out = edges.along.pull(h, edges.normed)
+            out = edges.along.pull(h, norm.edge)
         else:
             messages = edges.along.at_source(h) + self.edge(edges.attr)
-            out = edges.add(messages * edges.normed.unsqueeze(1))
-        return out + torch.addcmul(self.bias, h, edges.own)
+            out = edges.add(messages * norm.edge.unsqueeze(1))
+        return out + torch.addcmul(self.bias, h, norm.own)
 
 
 class OGBGCN(nn.Module):
-    """The graph convolution of the OGB examples: ReLU on messages, a root vector for the self-loop."""
+    """The graph convolution of the OGB examples: ReLU on messages, a root vector for the self-loop.
+
+    Its degrees count the edges that leave a node. On edges stored one way that is another network: where many
+    arrive, their sum grows with their number, and a motif's nodes can be told apart.
+    """
 
     def __init__(self, inputs: int, outputs: int, edge_inputs: int) -> None:
         super().__init__()
@@ -88,13 +103,13 @@ class OGBGCN(nn.Module):
         self.root = nn.Parameter(torch.randn(outputs))
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        h = self.linear(x)
+        h, norm = self.linear(x), edges.sent
         if self.edge is None:  # the ReLU of a message depends on its source alone
-            out = edges.along.pull(h.relu(), edges.normed)
+            out = edges.along.pull(h.relu(), norm.edge)
         else:
             messages = (edges.along.at_source(h) + self.edge(edges.attr)).relu()
-            out = edges.add(messages * edges.normed.unsqueeze(1))
-        return torch.addcmul(out, (h + self.root).relu(), edges.own)
+            out = edges.add(messages * norm.edge.unsqueeze(1))
+        return torch.addcmul(out, (h + self.root).relu(), norm.own)
 
 
 class GIN(nn.Module):
