@@ -60,13 +60,13 @@ def test_methods_are_compared_on_the_same_runs_only(tmp_path: Path) -> None:
 
 
 def test_a_change_is_compared_on_the_seeds_that_both_have(tmp_path: Path) -> None:
-    def record(seed: int, accuracy: float, auroc: float, **settings: float) -> str:
+    def record(seed: int, accuracy: float, auroc: float, method: str = "m", **settings: float) -> str:
         scores = {
             "ood_val": {"accuracy": 1.0, "rest": 0.4},
             "ood_test": {"accuracy": accuracy, "edge_auroc": auroc},
         }
         return json.dumps(
-            {"method": "m", "dataset": "x", "data": {"bias": 0.6, "seed": seed}, "seed": seed}
+            {"method": method, "dataset": "x", "data": {"bias": 0.6, "seed": seed}, "seed": seed}
             | {"metric": "accuracy", "selection": "ood-val", "selected": {"ood-val": scores}}
             | {"protocol": "ood"}
             | {"settings": {"alpha": 1.0, "gamma": 0.3} | settings}
@@ -80,6 +80,10 @@ def test_a_change_is_compared_on_the_seeds_that_both_have(tmp_path: Path) -> Non
         "| m | alpha=0.0 | 1 | 1 | 1.000 | 0.400 | **0.500** | 0.800 | 0.500 | 0.900 |",
         "| m | gamma=1.0 no new | 1 | 2 | 1.000 | 0.400 | **0.700** | 0.600 | 0.800 | 0.700 |",
     ]
+    # A record from before there was an option is one with its default.
+    base.write_text(record(1, 0.8, 0.9, "ciga-v1"))
+    file.write_text(record(1, 0.5, 0.5, "ciga-v1", alpha=0.0, balanced=False))
+    assert tool().changes(file, base).splitlines()[2].startswith("| ciga-v1 | alpha=0.0 | 1 | 1 |")
 
 
 def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -29,7 +30,9 @@ from ciga.bench.paper import exhibit
 from ciga.bench.render import render
 from ciga.bench.tables import fill
 from ciga.cli.bench_options import parse_seeds
+from ciga.methods.method import methods
 from ciga.records import read_lines
+from ciga.settings import resolve
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("results*.md"))
@@ -120,6 +123,12 @@ def subgraphs(file: Path, seeds: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@cache
+def defaults(method: str) -> dict[str, Any]:
+    """What a record made before an option was there stands for."""
+    return resolve(method, preset="none").flat() if method in methods else {}
+
+
 def changes(file: Path, base: Path) -> str:
     """One change at a time: scores on the seeds that the changed and the unchanged method both have."""
 
@@ -138,7 +147,7 @@ def changes(file: Path, base: Path) -> str:
         whole = known.get(run(r))
         if whole is None:
             continue
-        now, before = r["settings"], whole["settings"]
+        now, before = ({**defaults(r["method"]), **which["settings"]} for which in (r, whole))
         differ = [k for k in sorted({*now, *before}) if now.get(k) != before.get(k)]
         change = " ".join(f"{k}={now[k]}" if k in now else f"no {k}" for k in differ)
         found[r["method"], change].append((r["seed"], scores(r), scores(whole)))

@@ -167,6 +167,17 @@ def test_ogb_gcn_by_a_loop(graph: tuple[Tensor, Tensor, Tensor]) -> None:
     torch.testing.assert_close(conv(x, edges_of(index, weight, attr)), torch.stack(expected))
 
 
+def test_degrees_are_of_the_edges_that_leave_where_ogb_counts_those() -> None:
+    """On edges stored once the two are different networks; where every edge goes both ways they are one."""
+    once = torch.tensor([[0, 0, 0, 1], [1, 2, 3, 2]])
+    edges = Edges(once, None, None, 4)
+    assert edges.received.own.flatten().tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 2])
+    assert edges.sent.own.flatten().tolist() == pytest.approx([1 / 4, 1 / 2, 1, 1])
+    both = Edges(torch.cat([once, once.flip(0)], 1), None, None, 4)
+    for one, other in zip(both.received, both.sent, strict=True):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize(("name", "kind"), [("gat", GATConv), ("pna", PNAConv)])
 def test_pyg_convs_are_used_as_they_are(name: str, kind: type, graph: tuple[Tensor, Tensor, Tensor]) -> None:
     x, index, _ = graph
