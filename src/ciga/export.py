@@ -11,7 +11,6 @@ Outputs: probability [G, C]; for methods that extract, score [E] and kept [E] as
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,13 @@ class MaskedEdges(Edges):
         super().__init__(index, mask if weight is None else weight * mask, attr, nodes, None)
         self.mask = mask  # [E] 1.0 or 0.0
 
-    @cached_property
-    def own(self) -> Tensor:
-        degree = self.mask.new_zeros(self.nodes).index_add(0, self.index[1], self.mask)
-        return (degree + 1.0).reciprocal().unsqueeze(1)
+    @property
+    def degree(self) -> Tensor:
+        return self.mask.new_zeros(self.nodes).index_add(0, self.index[1], self.mask)
+
+    @property
+    def out_degree(self) -> Tensor:
+        return self.mask.new_zeros(self.nodes).index_add(0, self.index[0], self.mask)
 
 
 class Exportable(nn.Module):

@@ -39,15 +39,25 @@ class Edges:
     def __post_init__(self) -> None:
         self.along = self.links or Links(self.index, self.nodes)
 
+    @property
+    def degree(self) -> Tensor:
+        """Edges into each node, [N]."""
+        return self.along.degree
+
+    @property
+    def out_degree(self) -> Tensor:
+        """Edges out of each node, [N]."""
+        return self.along.out_degree
+
     @cached_property
     def received(self) -> Norms:
         """GCN's norms by the number of edges that lead to a node."""
-        return self._norms(self.along.degree)
+        return self._norms(self.degree)
 
     @cached_property
     def sent(self) -> Norms:
         """The same by the number of edges that leave it; where every edge goes both ways, no other."""
-        return self._norms(self.along.out_degree)
+        return self._norms(self.out_degree)
 
     def _norms(self, degree: Tensor) -> Norms:
         own = (degree + 1.0).reciprocal()
@@ -58,7 +68,7 @@ class Edges:
     @cached_property
     def share(self) -> Tensor:
         """Each edge's share in the mean at its target, 1 / degree, times its weight, [E]."""
-        share = self.along.degree.clamp(min=1).reciprocal().index_select(0, self.along.target)
+        share = self.degree.clamp(min=1).reciprocal().index_select(0, self.along.target)
         return share if self.weight is None else share * self.weight
 
     def add(self, messages: Tensor) -> Tensor:
