@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor, nn
 
+from ciga.adam import Adam
 from ciga.averaging import WeightAverage
 from ciga.errors import CigaError
 from ciga.files import read_tensors, write_tensors
@@ -26,7 +26,7 @@ def write_checkpoint(
     file: Path,
     fitted: Progressed,
     network: nn.Module,
-    optimizers: tuple[torch.optim.Optimizer, ...],
+    optimizers: tuple[Adam, ...],
     side: dict[str, Tensor],
     average: WeightAverage | None = None,
 ) -> None:
@@ -36,8 +36,7 @@ def write_checkpoint(
     for selector, state in fitted.states.items():
         tensors |= {f"best/{selector}/{k}": v for k, v in state.items()}
     for i, optimizer in enumerate(optimizers):
-        for parameter, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"adam/{i}/{parameter}/{k}": v for k, v in state.items()}
+        tensors |= {f"adam/{i}/{k}": v for k, v in optimizer.state().items()}
     write_tensors(file, tensors, {"history": json.dumps(fitted.history), "seconds": repr(fitted.seconds)})
 
 
@@ -45,7 +44,7 @@ def read_checkpoint(
     file: Path,
     fitted: Progressed,
     network: nn.Module,
-    optimizers: tuple[torch.optim.Optimizer, ...],
+    optimizers: tuple[Adam, ...],
     average: WeightAverage | None = None,
 ) -> dict[str, Tensor]:
     """Put everything back as the checkpoint has it; returns what `prepare` had found."""
@@ -66,10 +65,6 @@ def read_checkpoint(
     if average is not None:
         average.restore(groups["average"])
     for i, optimizer in enumerate(optimizers):
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in groups["adam"].items():
-            which, parameter, key = name.split("/")
-            if int(which) == i:
-                state.setdefault(int(parameter), {})[key] = tensor
-        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+        mine = f"{i}/"
+        optimizer.restore({k.removeprefix(mine): v for k, v in groups["adam"].items() if k.startswith(mine)})
     return groups["side"]

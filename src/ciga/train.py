@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ciga.adam import Adam
 from ciga.averaging import WeightAverage
 from ciga.checkpoint import read_checkpoint, write_checkpoint
 from ciga.data.catalog import Progress, silent
@@ -186,7 +187,7 @@ def _train_epoch(
     network: nn.Module,
     train: GraphStore,
     training: Training,
-    optimizers: tuple[torch.optim.Optimizer, torch.optim.Optimizer],
+    optimizers: tuple[Adam, Adam],
     side: dict[str, Tensor],
     epoch: int,
     average: WeightAverage | None = None,
@@ -282,20 +283,12 @@ def _quiet_machine(threads: int) -> Iterator[None]:
         random.setstate(states[1])
 
 
-def _optimizers(
-    method: Method, network: nn.Module, training: Training
-) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+def _optimizers(method: Method, network: nn.Module, training: Training) -> tuple[Adam, Adam]:
     """Adam for the network, and another one for the inner player of methods that have one."""
     critic = method.critic_parameters(network)
     inner = {id(p) for p in critic}
     outer = [p for p in network.parameters() if id(p) not in inner]
-
-    def adam(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        parameters = parameters or [nn.Parameter(torch.zeros(1))]  # Adam refuses an empty list
-        fused = parameters[0].device.type in ("cpu", "cuda")
-        return torch.optim.Adam(parameters, lr=training.lr, weight_decay=training.weight_decay, fused=fused)
-
-    return adam(outer), adam(critic)
+    return Adam(outer, training.lr, training.weight_decay), Adam(critic, training.lr, training.weight_decay)
 
 
 def _context(
@@ -330,7 +323,7 @@ def _should_stop(fitted: Fitted, training: Training, metric: str) -> bool:
 def _begin_anew(
     fitted: Fitted,
     network: nn.Module,
-    optimizers: tuple[torch.optim.Optimizer, ...],
+    optimizers: tuple[Adam, Adam],
     average: WeightAverage | None,
     seed: int,
     epoch: int,
@@ -340,7 +333,7 @@ def _begin_anew(
     network.load_state_dict(fitted.method.network(fitted.spec, fitted.backbone).state_dict())
     _seed(seed, epoch)
     for optimizer in optimizers:
-        optimizer.state.clear()
+        optimizer.forget()
     if average is not None:
         average.restore(network.state_dict())
 
