@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -78,11 +78,19 @@ def test_baselines_share_the_network_and_have_no_term_of_another_method(row: tup
     assert "alpha" not in found
 
 
+def matches(names: Iterable[str], patterns: str | list[str]) -> list[list[str]]:
+    """The names that each pattern is for; none may be for nothing."""
+    patterns = patterns if isinstance(patterns, list) else [patterns]
+    found = [[n for n in names if settings.fnmatchcase(n, p)] for p in patterns]
+    assert all(found), patterns
+    return found
+
+
 @pytest.mark.parametrize("preset", settings.presets())
 def test_every_rule_names_things_that_exist(preset: str) -> None:
     for rule in rules(preset):
         assert set(rule) <= {"dataset", "method", "data", "set", "option"}
-        fits = [m for m in methods if settings.fnmatchcase(m, rule.get("method", "*"))]
+        fits = [m for some in matches(methods, rule.get("method", "*")) for m in some]
         assert fits, rule
         general = {*options.fields_of(Backbone), *options.fields_of(Training)}
         for method in fits:  # what is set has to exist for every method the rule is for
@@ -91,10 +99,7 @@ def test_every_rule_names_things_that_exist(preset: str) -> None:
             resolve(method, {"trial": 5, **rule.get("set", {})}, preset="none")
         for key in rule.get("option", {}):
             assert any(key in options.fields_of(methods[m]) for m in fits), rule
-        patterns = rule["dataset"] if isinstance(rule["dataset"], list) else [rule["dataset"]]
-        matched = [[d for d in datasets if settings.fnmatchcase(d, p)] for p in patterns]
-        assert all(matched), rule
-        targets = [d for some in matched for d in some]
+        targets = [d for some in matches(datasets, rule["dataset"]) for d in some]
         for key in rule.get("data", {}):
             assert all(key in options.fields_of(datasets[d]) for d in targets), rule
 
@@ -123,6 +128,15 @@ def test_tuned_is_published_where_nothing_was_searched_again() -> None:
             assert other.backbone.undirected == (data["variant"] == "paper")  # edges stored once
             for option in ("budget", "size", "classifier_input"):
                 assert other.flat().get(option, tuned[option]) == tuned[option]
+
+
+def test_an_ensemble_is_tuned_with_three_networks_of_all_that_have_more_than_one_solution() -> None:
+    for method in methods:
+        for dataset in ("nci1", "dd"):
+            one, three = (resolve(method, dataset=dataset, preset=p) for p in ("tuned", "ensemble"))
+            assert three.training.members == (1 if methods[method].closed_form else 3), method
+            assert {**three.flat(), "members": 1} == one.flat()
+        assert resolve(method, dataset="cmnist-sp", preset="ensemble").training.members == 1
 
 
 def test_the_users_word_wins_over_the_preset_over_the_default() -> None:

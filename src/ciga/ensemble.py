@@ -21,7 +21,7 @@ from ciga.data.catalog import Progress, silent
 from ciga.data.check import check
 from ciga.data.splits import Splits
 from ciga.data.store import GraphStore
-from ciga.errors import CigaError
+from ciga.errors import CigaError, UsageError
 from ciga.files import read_tensors
 from ciga.model import Model, featuriser_of
 from ciga.nn.encoder import Spec
@@ -53,13 +53,18 @@ def fit_ensemble(
     on_epochs: Epochs = silent,
 ) -> Model:
     """Train `method`, and ERM under the same conditions, with seeds 1…n; choose epochs by validation."""
+    given = dict(settings or {})
+    if str(given.setdefault("members", 1)) != "1":
+        raise UsageError(
+            "A model has a network for every seed: say how many with --seeds, and leave members out."
+        )
     shared: dict[str, Any] = {
         "data": dict(data or {}),
         "preset": preset,
         "plugins": [str(p) for p in plugins],
     }
     mine: list[dict[str, Any]] = [
-        {"dataset": dataset, "method": method, "seed": s, "settings": dict(settings or {}), **shared}
+        {"dataset": dataset, "method": method, "seed": s, "settings": given, **shared}
         for s in range(1, seeds + 1)
     ]
     plans = [plan(**job) for job in mine]
@@ -262,7 +267,8 @@ def _scores(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for split in mine[0]
             if split not in ("epoch", "selector")
         }
-        out[selector]["epoch"] = [m["epoch"] for m in mine]
+        chosen = [m["epoch"] for m in mine]
+        out[selector]["epoch"] = [e for c in chosen for e in (c if isinstance(c, list) else [c])]
     return out
 
 

@@ -18,11 +18,12 @@ from ciga.data.store import Batch, GraphStore
 from ciga.ensemble import outline
 from ciga.errors import CigaError, UsageError
 from ciga.explain.explanation import Explanation, explain
+from ciga.members import fit_members, separate
 from ciga.methods.method import Method
 from ciga.model import Model, featuriser_of
 from ciga.settings import resolve
 from ciga.shift import Gauge, Shift
-from ciga.train import fit, pick_device
+from ciga.train import pick_device
 
 Graphs = GraphStore | Sequence[Any]
 
@@ -105,7 +106,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             store = store.with_env(torch.as_tensor(np.unique(np.asarray(env), return_inverse=True)[1]))
         task = Task(len(self.classes_), self.metric, tuple(map(str, self.classes_)))
         splits = Splits(self._parts(store, coded, validation), task)
-        self.fitted_ = fit(
+        self.fitted_ = fit_members(
             chosen.method,
             splits,
             backbone=chosen.backbone,
@@ -114,15 +115,15 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             device=self.device,
             threads=self.threads,
         )
-        selection = self.fitted_.selector.name
+        selection, networks = self.fitted_.selector.name, separate(self.fitted_.network())
         model = Model(
             method=self.method,
             settings=chosen.flat(),
             spec=self.fitted_.spec,
             classes=self.classes_.tolist(),
             metric=self.metric,
-            seeds=[self.seed],
-            members=[self.fitted_.network()],
+            seeds=[self.seed] if len(networks) == 1 else [*range(1, len(networks) + 1)],
+            members=networks,
             selection=selection,
             featuriser=featuriser_of([store], {}),
             fingerprint=splits.fingerprint(),

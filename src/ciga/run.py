@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from ciga.data.catalog import make as make_dataset
 from ciga.data.splits import Splits
 from ciga.errors import CigaError, UsageError
 from ciga.files import write_tensors
+from ciga.members import fit_members
 from ciga.records import Config, Runs, peak_memory_mb, versions
 from ciga.registry import load_plugin
 from ciga.settings import DEFAULT_PRESET, Settings, resolve
-from ciga.train import Fitted, fit, pick_device
+from ciga.train import Fitted, pick_device
 
 PROTOCOLS = ("ood", "iid")
 
@@ -81,7 +83,7 @@ def execute(
             return done
         splits = plan.load(progress)
         try:
-            fitted = fit(
+            fitted = fit_members(
                 plan.settings.method,
                 splits,
                 backbone=plan.settings.backbone,
@@ -102,6 +104,8 @@ def execute(
                 write_tensors(folder / f"weights.{selector}.safetensors", state, {"run": config.hash})
         runs.write(config, record)
         (folder / "checkpoint.safetensors").unlink(missing_ok=True)
+        for member in folder.glob("member-*"):
+            shutil.rmtree(member)
         return record
 
 

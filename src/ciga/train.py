@@ -59,6 +59,9 @@ class Training:
     )
     trial: int = tunable(0, low=0, help="epochs after which training returns to the best of them; 0: never")
     starts: int = tunable(1, low=1, help="such trials, each from weights of its own; the best goes on")
+    members: int = tunable(
+        1, [1, 3, 5], low=1, help="networks, trained one after the other; their mean answers"
+    )
 
     def __post_init__(self) -> None:
         if self.starts > 1 and not self.trial:
@@ -102,9 +105,12 @@ class Fitted:
 
 
 def check_schedule(method: Method, training: Training) -> None:
-    """Refuse a method that waits for the end of trials where there are none."""
+    """Refuse what a method can do nothing with: no trials where it waits for their end, several members where
+    all would be the same."""
     if method.settles and not training.trial:
         raise UsageError("settle holds the best of some trial epochs: say how many, like --set trial=5.")
+    if method.closed_form and training.members > 1:
+        raise UsageError(f"members={training.members}: {method.name} has one solution, leave members at 1.")
 
 
 def fit(
@@ -130,7 +136,7 @@ def fit(
     metric = splits.task.metric
     for part in splits:
         splits[part].remember_walks(backbone.walks, progress)
-    with _quiet_machine(threads):
+    with quiet_machine(threads):
         fitted = Fitted(method, backbone, Spec.of(splits), tuple(splits))
         _seed(seed, "init")
         network = method.network(fitted.spec, backbone).to(place)
@@ -270,7 +276,7 @@ def _seed(seed: int, moment: int | str) -> None:
 
 
 @contextmanager
-def _quiet_machine(threads: int) -> Iterator[None]:
+def quiet_machine(threads: int) -> Iterator[None]:
     """Leave the caller's random state and thread count as they were."""
     before, states = torch.get_num_threads(), (np.random.get_state(), random.getstate())
     torch.set_num_threads(threads)

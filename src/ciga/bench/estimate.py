@@ -57,7 +57,8 @@ class Estimate:
         model = _epoch_seconds(record["dataset"], record["method"], record["data"])
         spent = record["seconds"] / max(record["epochs"], 1)
         self.ratio[record["dataset"], record["method"]].append(spent / model)
-        self.epochs[record["dataset"], record["settings"]["epochs"]].append(record["epochs"])
+        members = record["settings"].get("members", 1)
+        self.epochs[record["dataset"], record["settings"]["epochs"]].append(record["epochs"] / members)
 
     def seconds(self, job: Job) -> float:
         """Of one run."""
@@ -77,6 +78,7 @@ class Estimate:
         limit, warmup = config.settings["epochs"], config.settings["warmup"]
         seen = self.epochs.get((config.dataset, limit))
         epochs = mean(seen) if seen else min(limit, warmup + BEYOND_WARMUP)
+        epochs *= config.settings["members"]
         return _epoch_seconds(config.dataset, config.method, config.data) * epochs * self._calibration(config)
 
     def _calibration(self, config: Any) -> float:

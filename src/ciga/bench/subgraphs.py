@@ -64,9 +64,10 @@ def _model(cell: Cell, records: Records, variation: Variation, select: str) -> t
         if file is None:
             continue
         splits = planned.load()
-        network = planned.settings.method.network(Spec.of(splits), planned.settings.backbone)
+        learner = planned.settings.learner
+        network = learner.network(Spec.of(splits), planned.settings.backbone)
         network.load_state_dict(read_tensors(file)[0])
-        return planned.settings.method, network.eval(), splits
+        return learner, network.eval(), splits
     return None
 
 

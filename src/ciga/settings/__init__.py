@@ -13,6 +13,7 @@ from typing import Any
 
 from ciga import options
 from ciga.errors import UsageError, unknown
+from ciga.members import Members
 from ciga.methods.method import Method, methods
 from ciga.nn.encoder import Backbone
 from ciga.train import Training, check_schedule
@@ -31,6 +32,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_schedule(self.method, self.training)
+
+    @property
+    def learner(self) -> Method:
+        """What is trained and asked: the method, or several networks of it."""
+        several = self.training.members > 1
+        return Members(self.method, self.training.members) if several else self.method
 
     def flat(self) -> dict[str, Any]:
         """Every option and its value."""
@@ -106,10 +113,13 @@ def _from_preset(
     """What the rules that fit say: `set` always, `option` only for methods that have such an option."""
     out: dict[str, Any] = {}
     for rule in [] if preset == "none" else _rules(preset):
-        patterns = rule.get("dataset", "*")
-        patterns = patterns if isinstance(patterns, list) else [patterns]
-        fits = any(fnmatchcase(dataset, p) for p in patterns) and fnmatchcase(method, rule.get("method", "*"))
+        fits = _fits(dataset, rule.get("dataset", "*")) and _fits(method, rule.get("method", "*"))
         if fits and all(data.get(k) == v for k, v in rule.get("data", {}).items()):
             out |= rule.get("set", {})
             out |= {k: v for k, v in rule.get("option", {}).items() if k in known}
     return out
+
+
+def _fits(name: str, patterns: str | list[str]) -> bool:
+    """Whether a name is like a pattern, or like one of several."""
+    return any(fnmatchcase(name, p) for p in (patterns if isinstance(patterns, list) else [patterns]))
