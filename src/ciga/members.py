@@ -6,6 +6,7 @@ several ranks such graphs better than single ones do, whatever the method (docs/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def separate(network: nn.Module) -> list[nn.Module]:
 def _mean(logits: Sequence[Tensor]) -> Tensor:
     """The logarithm of the mean of the members' probabilities, [G, C]."""
     every = torch.stack([one.log_softmax(1) for one in logits])
-    return every.logsumexp(0) - torch.log(torch.tensor(float(len(logits))))
+    return every.logsumexp(0) - math.log(len(logits))
 
 
 def _majority(edges: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:

@@ -70,6 +70,11 @@ class Training:
             )
 
     @property
+    def rounds(self) -> int:
+        """Epochs at most, those of all members together."""
+        return self.epochs * self.members
+
+    @property
     def trials_end(self) -> int:
         """The epoch that begins at the best of all trials."""
         return self.starts * self.trial

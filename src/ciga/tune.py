@@ -125,7 +125,7 @@ def study(task: Task, storage: str | Path, sampler_seed: int = 0) -> Any:
     if len({planned.dataset.metric for planned in plans}) > 1:
         raise UsageError("These datasets have different metrics: tune them one by one.")
     # No trial is ended before every dataset is seen: one that is bad on the first may be good on the others.
-    warmup = sum(p.config.settings["epochs"] for p in plans[:-1]) + plans[-1].config.settings["warmup"]
+    warmup = sum(p.settings.training.rounds for p in plans[:-1]) + plans[-1].config.settings["warmup"]
     return optuna.create_study(
         study_name=task.name(),
         storage=JournalStorage(JournalFileBackend(str(path))),
@@ -227,7 +227,7 @@ def objective(
     for seed, name in itertools.product(task.seeds, task.datasets):
         planned = _plan(task, name, seed, chosen)
         watch = _Pruning(trial, planned, epochs, scores)
-        epochs += planned.config.settings["epochs"]
+        epochs += planned.settings.training.rounds
         try:
             record = execute(planned, runs_dir, device=device, on_epoch=watch)
         except Busy:
