@@ -145,7 +145,7 @@ def test_a_finished_run_returns_at_once(
     finished: tuple[Plan, Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned, runs, record = finished
-    monkeypatch.setattr(ciga.run, "fit", stop)
+    monkeypatch.setattr(ciga.run, "fit_members", stop)
     monkeypatch.setattr(MotifDataset, "build", stop)
     assert execute(planned, runs) == json.loads(json.dumps(record))
     with pytest.raises(AssertionError, match="must not train"):
