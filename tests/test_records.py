@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,5 +145,17 @@ def test_a_record_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_the_machine() -> None:
-    assert {"python", "ciga", "torch", "torch_geometric", "numpy"} <= set(versions())
+    assert {"python", "instructions", "ciga", "torch", "torch_geometric", "numpy"} <= set(versions())
     assert 10 < peak_memory_mb() < 1e6
+
+
+def test_the_vector_instructions_of_a_run_are_those_that_torch_was_told_to_use() -> None:
+    code = "from ciga.records import versions; print(versions()['instructions'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"ATEN_CPU_CAPABILITY": "default"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "DEFAULT"

@@ -47,8 +47,14 @@ class Config:
 
 
 def versions() -> dict[str, str]:
-    """Of everything that can change a number."""
-    out = {"python": platform.python_version()}
+    """Of everything that can change a number.
+
+    The processor's vector instructions are one: torch adds in another order with AVX2 than with AVX-512, and
+    training carries the last bit on. `ATEN_CPU_CAPABILITY=avx2` gives AVX2's bytes on both.
+    """
+    from torch.backends.cpu import get_cpu_capability
+
+    out = {"python": platform.python_version(), "instructions": get_cpu_capability()}
     for package in ("ciga", "torch", "torch_geometric", "numpy", "scikit-learn", "scipy"):
         try:
             out[package] = version(package)
