@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch.nn.functional import leaky_relu
 
 from ciga.data.store import Batch
 from ciga.nn.encoder import Backbone, Encoder, Spec
-from ciga.nn.extractor import rank_within
+from ciga.nn.extractor import top_within
 from ciga.nn.networks import head
 from ciga.nn.readout import Readout, max_of, sum_of
 from ciga.topology import expand
@@ -59,16 +60,22 @@ class Pooling(nn.Module):
         of_query, of_member = self.att.weight.split(width, 1)
         score = (query @ of_query.T).index_select(0, target) + (x @ of_member.T).index_select(0, source)
         score = leaky_relu(score + self.att.bias, 0.2)
-        score = (score - max_of(score.detach(), target, nodes)[target]).exp()
+        score = (score - max_of(score.detach(), target, nodes).index_select(0, target)).exp()
         share = score / sum_of(score, target, nodes).index_select(0, target)
         clusters = sum_of(members * share, target, nodes)
-        fitness = self.gnn_score(clusters, edges).sigmoid()
+        fitness = self._fitness(clusters, source, target).sigmoid()
         count = torch.bincount(batch, minlength=graphs)
         quota = (count * self.ratio - 1e-6).ceil().long()
-        chosen = (rank_within(fitness.detach().flatten(), batch, count) < quota[batch]).nonzero().flatten()
+        chosen = top_within(fitness.detach().flatten(), batch, count, quota).nonzero().flatten()
         pooled = clusters.index_select(0, chosen) * fitness.index_select(0, chosen)
         coarse, strength = coarsen(edges, weight, share.squeeze(1), chosen, batch, graphs)
-        return pooled, coarse, strength, batch[chosen]
+        return pooled, coarse, strength, batch.index_select(0, chosen)
+
+    def _fitness(self, clusters: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        """Of each cluster, [N, 1]: what it is, and how it differs from its neighbours (PyG's LEConv)."""
+        layer = self.gnn_score
+        differ = layer.lin1(clusters).index_select(0, source) - layer.lin2(clusters).index_select(0, target)
+        return sum_of(differ, target, clusters.size(0)) + layer.lin3(clusters)
 
 
 def _with_loops(edges: Tensor, weight: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
@@ -90,27 +97,26 @@ def coarsen(
         chosen: rows of the K clusters that stay, ascending.
         batch: graph of each node, [N], ascending.
     """
+    sizes, kept = (torch.bincount(b, minlength=graphs) for b in (batch, batch.index_select(0, chosen)))
     place = torch.full_like(batch, -1)
-    place[chosen] = torch.arange(chosen.numel(), device=chosen.device)
-    sizes, kept = (torch.bincount(b, minlength=graphs) for b in (batch, batch[chosen]))
-    clusters_of = torch.bincount(edges[0, place[edges[1]] >= 0], minlength=batch.numel())
-    pairs = clusters_of[edges[0]] * clusters_of[edges[1]]
+    place.index_copy_(0, chosen, torch.arange(chosen.numel(), device=chosen.device))
+    owner = batch.index_select(0, edges[0])
     # Graphs of about one size go together: a matrix is padded to the widest of its group.
     group = sizes.clamp(min=SMALL).log2().ceil()
-    owner = batch[edges[0]]
+    levels = group.unique()
     parts = []
-    for level in group.unique():
+    for level in levels:
+        some = Some(edges, weight, share, owner)
+        if levels.numel() > 1:
+            some = some.take((group.index_select(0, owner) == level).nonzero().flatten())
         members = (group == level).nonzero().flatten()
-        rows = (group[owner] == level).nonzero().flatten()
-        stays = rows[place[edges[1, rows]] >= 0]
         n, k = int(sizes[members].max()), int(kept[members].max())
+        stays = (place.index_select(0, some.edges[1]) >= 0).nonzero().flatten()
         stack = members.numel() * n
         # A sparse graph of thousands of nodes has few pairs to join, and its matrix is almost all zeros.
-        padded = stack * n <= DENSE and stack * k * (n + k) <= JOIN * int(pairs[rows].sum())
+        padded = stack * n <= DENSE and stack * k * (n + k) <= JOIN * _pairs(some.edges, stays, batch.numel())
         parts.append(
-            _padded(edges, weight, share, rows, stays, place, batch, members)
-            if padded
-            else _joined(edges, weight, share, rows, stays, place)
+            _padded(some, stays, place, members, sizes, kept) if padded else _joined(some, stays, place)
         )
     if not parts:
         return edges.new_zeros(2, 0), weight.new_zeros(0)
@@ -118,55 +124,64 @@ def coarsen(
     return torch.cat(index, 1), torch.cat(strength)
 
 
+class Some(NamedTuple):
+    """The edges of some of the graphs."""
+
+    edges: Tensor  # [2, E]
+    weight: Tensor  # [E]
+    share: Tensor  # [E]
+    owner: Tensor  # [E] graph of each
+
+    def take(self, rows: Tensor) -> Some:
+        return Some(*(t.index_select(-1, rows) for t in self))
+
+
+def _pairs(edges: Tensor, stays: Tensor, nodes: int) -> int:
+    """How many pairs of clusters the edges join, those at `stays` being memberships in one that stays."""
+    source, target = edges
+    clusters = torch.bincount(source.index_select(0, stays), minlength=nodes)
+    return int((clusters.index_select(0, source) * clusters.index_select(0, target)).sum())
+
+
 def _padded(
-    edges: Tensor,
-    weight: Tensor,
-    share: Tensor,
-    rows: Tensor,
-    stays: Tensor,
-    place: Tensor,
-    batch: Tensor,
-    members: Tensor,
+    some: Some, stays: Tensor, place: Tensor, members: Tensor, sizes: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The product for the graphs `members` as two batched products of padded matrices.
 
-    `rows` are their edges, `stays` those of them that lead to a cluster that stays.
+    `stays` are the rows of the edges that lead to a cluster that stays.
     """
-    sizes = torch.bincount(batch)
-    kept = torch.bincount(batch[place >= 0], minlength=sizes.numel())
     first, first_kept = sizes.cumsum(0) - sizes, kept.cumsum(0) - kept
     graphs, n, k = members.numel(), int(sizes[members].max()), int(kept[members].max())
     local = torch.empty_like(sizes).index_copy_(0, members, torch.arange(graphs, device=members.device))
-
-    def at(chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        graph = batch[edges[0, chosen]]
-        return graph, local[graph], edges[:, chosen] - first[graph]
-
-    _, graph, (u, v) = at(rows)
-    a = weight.new_zeros(graphs * n * n).index_add(0, (graph * n + u) * n + v, weight[rows])
-    owner, graph, (u, v) = at(stays)
-    cluster = place[edges[1, stays]] - first_kept[owner]
-    s = share.new_zeros(graphs * n * k).index_add(0, (graph * n + u) * k + cluster, share[stays])
+    graph = local.index_select(0, some.owner)
+    u, v = some.edges - first.index_select(0, some.owner)
+    row = graph * n + u
+    a = some.weight.new_zeros(graphs * n * n).index_add(0, row * n + v, some.weight)
+    cluster = (place.index_select(0, some.edges[1]) - first_kept.index_select(0, some.owner))[stays]
+    at = row.index_select(0, stays) * k + cluster
+    s = some.share.new_zeros(graphs * n * k).index_add(0, at, some.share.index_select(0, stays))
     a, s = a.view(graphs, n, n), s.view(graphs, n, k)
     dense = s.mT @ a @ s
-    owner, i, j = (dense.detach() * (1 - torch.eye(k, device=dense.device))).nonzero().T
-    index = torch.stack([i, j]) + first_kept[members[owner]]
-    return index, dense.flatten().index_select(0, (owner * k + i) * k + j)
+    between = dense.detach().clone()
+    between.diagonal(dim1=1, dim2=2).zero_()
+    entry = between.flatten().nonzero().flatten()
+    line = entry // k  # of the stacked matrices
+    graph = line // k
+    base = first_kept.index_select(0, members).index_select(0, graph)
+    index = torch.stack([line - graph * k + base, entry - line * k + base])
+    return index, dense.flatten().index_select(0, entry)
 
 
-def _joined(
-    edges: Tensor, weight: Tensor, share: Tensor, rows: Tensor, stays: Tensor, place: Tensor
-) -> tuple[Tensor, Tensor]:
+def _joined(some: Some, stays: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     """The product as a join of index lists: an edge (u, v) of A joins each cluster of u to each of v."""
-    u, v = edges
+    u, v = some.edges
     stays = stays[u[stays].argsort(stable=True)]  # memberships, sorted by member
     count = torch.bincount(u[stays], minlength=place.numel())
     start = count.cumsum(0) - count
-    edge, left = expand(start[u[rows]], count[u[rows]], stays)
-    edge = rows[edge]
+    edge, left = expand(start[u], count[u], stays)
     row, right = expand(start[v[edge]], count[v[edge]], stays)
     edge, left = edge[row], left[row]
-    value = share[left] * weight[edge] * share[right]
+    value = some.share[left] * some.weight[edge] * some.share[right]
     clusters = int(place.max()) + 1
     key, group = (place[v[left]] * clusters + place[v[right]]).unique(return_inverse=True)
     total = value.new_zeros(key.numel()).index_add(0, group, value)
