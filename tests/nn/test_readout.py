@@ -65,3 +65,17 @@ def test_gradients_are_finite_with_empty_graphs(kind: str) -> None:
     assert h.grad is not None
     assert h.grad.isfinite().all()
     assert h.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_equal_those_of_a_loop(kind: str) -> None:
+    readout = readout_of(kind)
+    h = nodes().round()  # several nodes of a graph share a maximum,
+    h[:3, 0] = torch.tensor([0.0, -1.0, 0.0])  # and one is exactly 0
+    h.requires_grad_()
+    weight = torch.randn(GRAPHS, WIDTH, generator=torch.Generator().manual_seed(2))
+    mine, theirs = (
+        torch.autograd.grad((out * weight).sum(), h)[0]
+        for out in (readout(h, BATCH, GRAPHS), by_a_loop(readout, h))
+    )
+    torch.testing.assert_close(mine, theirs)

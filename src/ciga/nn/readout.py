@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -18,9 +21,32 @@ def mean_of(h: Tensor, batch: Tensor, graphs: int) -> Tensor:
 
 
 def max_of(h: Tensor, batch: Tensor, graphs: int) -> Tensor:
-    """Maximum over the nodes of each graph."""
+    """Maximum over the nodes of each graph; nodes that share it share its gradient."""
+    return _peak(h, batch, graphs) if torch.compiler.is_compiling() else _max(h, batch, graphs)
+
+
+def _peak(h: Tensor, batch: Tensor, graphs: int) -> Tensor:
     index = batch.unsqueeze(1).expand_as(h)
     return h.new_zeros(graphs, h.size(1)).scatter_reduce(0, index, h, "amax", include_self=False)
+
+
+class _Max(torch.autograd.Function):
+    # torch's own gradient scatters numbers one by one, and counts the zeros it began with as winners.
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, batch: Tensor, graphs: int) -> Tensor:
+        peak = _peak(h, batch, graphs)
+        ctx.save_for_backward(h, batch, peak)
+        return peak
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        h, batch, peak = ctx.saved_tensors
+        best = (h == peak.index_select(0, batch)).to(grad.dtype)
+        share = grad / sum_of(best, batch, peak.size(0)).clamp(min=1)
+        return best * share.index_select(0, batch), None, None
+
+
+_max: Callable[..., Tensor] = _Max.apply
 
 
 class Readout(nn.Module):
