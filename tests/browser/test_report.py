@@ -12,6 +12,7 @@ import pytest
 
 from ciga.explain.examine import examine
 from ciga.explain.report import report_model
+from ciga.explain.svg import whiskers
 from tests.small_models import toy_model, toy_splits
 
 pytestmark = pytest.mark.browser
@@ -172,3 +173,16 @@ def test_nothing_sticks_out(browser: Any, report: Path, scheme: str, width: int,
     page.screenshot(path=str(picture), full_page=True)
     assert picture.stat().st_size > 20_000
     context.close()
+
+
+def test_no_name_is_cut_off(page: Any) -> None:
+    rows = [
+        (f"ood_test {name}", 0, 0.5, 0.4, 0.6)
+        for name in ("erm", "ciga-complement", "CIGAv2, 8 edges, tuned")
+    ]
+    page.evaluate("(chart) => document.body.insertAdjacentHTML('beforeend', chart)", whiskers(rows, "chart"))
+    cut = """[...document.querySelectorAll('svg.chart text:not([transform])')].filter((text) => {
+        const [own, all] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+        return own.left < all.left || own.right > all.right;
+    }).map((text) => text.textContent)"""
+    assert page.evaluate(cut) == []

@@ -11,6 +11,7 @@ from ciga.explain.explanation import Explanation
 from ciga.explain.layout import stress_layout
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 360, 200, 44, 26, 8, 10
+CHARACTER = 6.8
 
 
 @dataclass
@@ -111,11 +112,13 @@ def whiskers(rows: Sequence[tuple[str, int, float, float, float]], label: str) -
         return ""
     ticks = _ticks(min(ends), max(ends))
     low, high = min(ticks[0], *ends), max(ticks[-1], *ends)
-    left, step = 120, 22
+    # The names stand left of the plot, which stays as wide as it is: CHARACTER is that of a wide font.
+    left, step = max(120.0, 14 + CHARACTER * max(len(r[0]) for r in rows)), 22
+    width = WIDTH - 120 + left
     height = TOP + step * len(rows) + BOTTOM
 
     def at(value: float) -> float:
-        return round(left + (value - low) / max(high - low, 1e-12) * (WIDTH - left - RIGHT), 1)
+        return round(left + (value - low) / max(high - low, 1e-12) * (width - left - RIGHT), 1)
 
     parts = []
     for tick in ticks:
@@ -133,7 +136,7 @@ def whiskers(rows: Sequence[tuple[str, int, float, float, float]], label: str) -
             f'<circle class="dot c{colour}" cx="{at(mean)}" cy="{y}" r="4.5">'
             f"<title>{escape(name)}: {mean:.3f}</title></circle>"
         )
-    return _svg("".join(parts), label, height)
+    return _svg("".join(parts), label, height, width)
 
 
 def reliability(bins: Sequence[dict[str, float]], label: str) -> str:
