@@ -11,7 +11,7 @@ from ciga.explain.explanation import Explanation
 from ciga.explain.layout import stress_layout
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 360, 200, 44, 26, 8, 10
-CHARACTER = 6.8
+NAMES, CHARACTER = 120, 6.8  # least width of a column of names, and that of a letter in a wide font
 
 
 @dataclass
@@ -112,9 +112,8 @@ def whiskers(rows: Sequence[tuple[str, int, float, float, float]], label: str) -
         return ""
     ticks = _ticks(min(ends), max(ends))
     low, high = min(ticks[0], *ends), max(ticks[-1], *ends)
-    # The names stand left of the plot, which stays as wide as it is: CHARACTER is that of a wide font.
-    left, step = max(120.0, 14 + CHARACTER * max(len(r[0]) for r in rows)), 22
-    width = WIDTH - 120 + left
+    left, step = max(NAMES, 14 + CHARACTER * max(len(r[0]) for r in rows)), 22
+    width = WIDTH - NAMES + left  # long names make the chart wider, not the plot narrower
     height = TOP + step * len(rows) + BOTTOM
 
     def at(value: float) -> float:

@@ -106,17 +106,17 @@ def coarsen(
     levels = group.unique()
     parts = []
     for level in levels:
-        some = Some(edges, weight, share, owner)
+        part = Part(edges, weight, share, owner)
         if levels.numel() > 1:
-            some = some.take((group.index_select(0, owner) == level).nonzero().flatten())
+            part = part.take((group.index_select(0, owner) == level).nonzero().flatten())
         members = (group == level).nonzero().flatten()
         n, k = int(sizes[members].max()), int(kept[members].max())
-        stays = (place.index_select(0, some.edges[1]) >= 0).nonzero().flatten()
+        stays = (place.index_select(0, part.edges[1]) >= 0).nonzero().flatten()
         stack = members.numel() * n
         # A sparse graph of thousands of nodes has few pairs to join, and its matrix is almost all zeros.
-        padded = stack * n <= DENSE and stack * k * (n + k) <= JOIN * _pairs(some.edges, stays, batch.numel())
+        padded = stack * n <= DENSE and stack * k * (n + k) <= JOIN * _pairs(part.edges, stays, batch.numel())
         parts.append(
-            _padded(some, stays, place, members, sizes, kept) if padded else _joined(some, stays, place)
+            _padded(part, stays, place, members, sizes, kept) if padded else _joined(part, stays, place)
         )
     if not parts:
         return edges.new_zeros(2, 0), weight.new_zeros(0)
@@ -124,16 +124,16 @@ def coarsen(
     return torch.cat(index, 1), torch.cat(strength)
 
 
-class Some(NamedTuple):
-    """The edges of some of the graphs."""
+class Part(NamedTuple):
+    """The edges of one group of graphs."""
 
     edges: Tensor  # [2, E]
     weight: Tensor  # [E]
     share: Tensor  # [E]
     owner: Tensor  # [E] graph of each
 
-    def take(self, rows: Tensor) -> Some:
-        return Some(*(t.index_select(-1, rows) for t in self))
+    def take(self, rows: Tensor) -> Part:
+        return Part(*(t.index_select(-1, rows) for t in self))
 
 
 def _pairs(edges: Tensor, stays: Tensor, nodes: int) -> int:
@@ -144,7 +144,7 @@ def _pairs(edges: Tensor, stays: Tensor, nodes: int) -> int:
 
 
 def _padded(
-    some: Some, stays: Tensor, place: Tensor, members: Tensor, sizes: Tensor, kept: Tensor
+    part: Part, stays: Tensor, place: Tensor, members: Tensor, sizes: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The product for the graphs `members` as two batched products of padded matrices.
 
@@ -153,13 +153,13 @@ def _padded(
     first, first_kept = sizes.cumsum(0) - sizes, kept.cumsum(0) - kept
     graphs, n, k = members.numel(), int(sizes[members].max()), int(kept[members].max())
     local = torch.empty_like(sizes).index_copy_(0, members, torch.arange(graphs, device=members.device))
-    graph = local.index_select(0, some.owner)
-    u, v = some.edges - first.index_select(0, some.owner)
+    graph = local.index_select(0, part.owner)
+    u, v = part.edges - first.index_select(0, part.owner)
     row = graph * n + u
-    a = some.weight.new_zeros(graphs * n * n).index_add(0, row * n + v, some.weight)
-    cluster = (place.index_select(0, some.edges[1]) - first_kept.index_select(0, some.owner))[stays]
+    a = part.weight.new_zeros(graphs * n * n).index_add(0, row * n + v, part.weight)
+    cluster = (place.index_select(0, part.edges[1]) - first_kept.index_select(0, part.owner))[stays]
     at = row.index_select(0, stays) * k + cluster
-    s = some.share.new_zeros(graphs * n * k).index_add(0, at, some.share.index_select(0, stays))
+    s = part.share.new_zeros(graphs * n * k).index_add(0, at, part.share.index_select(0, stays))
     a, s = a.view(graphs, n, n), s.view(graphs, n, k)
     dense = s.mT @ a @ s
     between = dense.detach().clone()
@@ -172,16 +172,16 @@ def _padded(
     return index, dense.flatten().index_select(0, entry)
 
 
-def _joined(some: Some, stays: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+def _joined(part: Part, stays: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     """The product as a join of index lists: an edge (u, v) of A joins each cluster of u to each of v."""
-    u, v = some.edges
+    u, v = part.edges
     stays = stays[u[stays].argsort(stable=True)]  # memberships, sorted by member
     count = torch.bincount(u[stays], minlength=place.numel())
     start = count.cumsum(0) - count
     edge, left = expand(start[u], count[u], stays)
     row, right = expand(start[v[edge]], count[v[edge]], stays)
     edge, left = edge[row], left[row]
-    value = some.share[left] * some.weight[edge] * some.share[right]
+    value = part.share[left] * part.weight[edge] * part.share[right]
     clusters = int(place.max()) + 1
     key, group = (place[v[left]] * clusters + place[v[right]]).unique(return_inverse=True)
     total = value.new_zeros(key.numel()).index_add(0, group, value)
