@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ciga.data.catalog import load, make
-from ciga.data.splits import Splits
+from ciga.data.dataset import load, make
+from ciga.graphs.splits import Splits
 from ciga.nn.encoder import Backbone
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.environments import scale_gradient
-from ciga.losses import supervised_contrast
+from ciga.graphs.store import Batch
+from ciga.methods.base import Method, Step, cross_entropy, register
 from ciga.methods.ciga import CIGAv1, CIGAv2
-from ciga.methods.method import Method, Step, cross_entropy, register
+from ciga.methods.environments import scale_gradient
+from ciga.methods.losses import supervised_contrast
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import InvariantNetwork, Parts, Prediction
 from ciga.nn.readout import sum_of

@@ -12,13 +12,13 @@ from torch_geometric.loader import DataLoader
 from benchmarks.data import SHAPES, SPMOTIF, Shape
 from benchmarks.peers import PyGNetwork, bare_logits
 from benchmarks.timing import Job, Ratio, Section, Times, take_turns
-from ciga import train
-from ciga.data.batch import Batch
-from ciga.data.splits import Splits
-from ciga.data.store import GraphStore
-from ciga.methods.method import Context, Method, make, methods
+from ciga.graphs.batch import Batch
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import GraphStore
+from ciga.methods.base import Context, Method, make, methods
 from ciga.nn.encoder import Spec
 from ciga.nn.networks import GraphNetwork
+from ciga.training import loop as train
 
 #: What issue and paper say of the time of a method, in epochs of ERM.
 AIMS = {

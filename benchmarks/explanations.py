@@ -19,13 +19,13 @@ from typing import Any
 
 import torch
 
-from ciga import metrics
-from ciga.data.splits import Splits
-from ciga.data.store import Batch, GraphStore
-from ciga.ensemble import gather, train
 from ciga.explain.fidelity import Fidelity, fidelity
-from ciga.model import Model
-from ciga.run import plan
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import Batch, GraphStore
+from ciga.models.fit import gather, train
+from ciga.models.model import Model
+from ciga.runs.plan import plan
+from ciga.scoring import metrics
 
 EDGES = 8
 #: What a method needs besides the schedule; the encoder is the `tuned` preset's (GCN, 3 layers of 32).

@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.data import SHAPES
 from benchmarks.timing import Ratio, Section, take_turns
-from ciga.data.catalog import load
-from ciga.data.cmnist import superpixel_graphs
-from ciga.data.molecules import featurise
+from ciga.data.dataset import load
+from ciga.data.datasets.cmnist import superpixel_graphs
+from ciga.data.reading.featurise import featurise
 from ciga.parallel import cores
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import torch
 
-from ciga.data import molecules
-from ciga.data.splits import Splits, Task
-from ciga.model import Model, featuriser_of
+from ciga.data.reading import featurise as molecules
+from ciga.graphs.splits import Splits, Task
+from ciga.models.model import Model, featuriser_of
+from ciga.models.shift import Gauge
+from ciga.models.stream import predict_file
 from ciga.nn.encoder import Spec
-from ciga.records import peak_memory_mb
-from ciga.settings import resolve
-from ciga.shift import Gauge
-from ciga.stream import predict_file
+from ciga.runs.records import peak_memory_mb
+from ciga.runs.settings import resolve
 
 # A molecule is HEAD + CORE + chain + END: these go together in any combination.
 CORES = ["c1ccccc1", "c1ccncc1", "C1CCCCC1", "c1ccsc1", "C1CCOC1", "c1ccc2ccccc2c1", "C1CCNCC1"]

@@ -20,11 +20,11 @@ import torch
 
 from benchmarks.timing import Section
 from ciga.data import GraphStore
-from ciga.data.splits import Splits, Task
-from ciga.evaluation import evaluate
-from ciga.methods.method import make
+from ciga.graphs.splits import Splits, Task
+from ciga.methods.base import make
 from ciga.nn.encoder import Backbone, Spec
-from ciga.train import Training, _optimizers, _train_epoch
+from ciga.training.evaluation import evaluate
+from ciga.training.loop import Training, _optimizers, _train_epoch
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 STAGES = ("build", "train", "predict")

@@ -59,11 +59,11 @@ def serve(task: dict[str, Any]) -> None:
     """Train on request; uses only what both states of the library have."""
     import torch
 
-    from ciga import train
     from ciga.data import GraphStore
-    from ciga.data.splits import Splits, Task
-    from ciga.methods.method import make
+    from ciga.graphs.splits import Splits, Task
+    from ciga.methods.base import make
     from ciga.nn.encoder import Backbone, Spec
+    from ciga.training import loop as train
 
     torch.set_num_threads(1)
     splits = Splits({"train": GraphStore.open(task["file"], verify=False)}, Task(task["classes"], "accuracy"))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ciga.data import Splits, load
-from ciga.data.catalog import datasets
-from ciga.methods.method import methods
+from ciga.data.dataset import datasets
+from ciga.methods.base import methods
 
 
 @pytest.fixture(scope="session")

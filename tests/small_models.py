@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ciga.data import Splits, load
-from ciga.ensemble import tell
-from ciga.model import Model, featuriser_of
+from ciga.models.fit import tell
+from ciga.models.model import Model, featuriser_of
+from ciga.models.shift import Gauge
 from ciga.nn.encoder import Spec
-from ciga.selection import default_selector
-from ciga.settings import resolve
-from ciga.shift import Gauge
-from ciga.train import fit
+from ciga.runs.settings import resolve
+from ciga.scoring.selection import default_selector
+from ciga.training.loop import fit
 
 QUICK: dict[str, Any] = {"layers": 2, "width": 8, "epochs": 2, "batch_size": 20}
 

@@ -18,7 +18,7 @@ from benchmarks.store import loop_batch
 from benchmarks.timing import Ratio, take_turns
 from benchmarks.versus import WRITTEN
 from ciga.data import GraphStore
-from ciga.methods.method import methods
+from ciga.methods.base import methods
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import GraphNetwork
 from tests.helpers import random_graph

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ciga.data import Splits
-from ciga.methods.method import Step, make
+from ciga.methods.base import Step, make
 from ciga.nn import Backbone, Spec
 from ciga.registry import load_plugin
 

@@ -283,7 +283,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "cut weights": lambda f: weights(f).write_bytes(weights(f).read_bytes()[:-9]),
     "empty weights": lambda f: weights(f).write_bytes(b""),
     "pickled weights": lambda f: torch.save({"a": torch.ones(2)}, weights(f)),
-    "another format": edit(lambda a: a.update(format="ciga.model/99")),
+    "another format": edit(lambda a: a.update(format="ciga.models.model/99")),
     "no format": edit(lambda a: a.pop("format")),
     "no classes": edit(lambda a: a.pop("classes")),
     "too many classes": edit(lambda a: a["classes"].append("wheel")),

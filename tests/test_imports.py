@@ -38,7 +38,7 @@ def test_import_ciga_is_light() -> None:
 
 
 def test_records_are_read_without_torch() -> None:
-    loaded = loaded_by("import ciga.records, ciga.cli\nciga.cli.app(['runs'], standalone_mode=False)")
+    loaded = loaded_by("import ciga.runs.records, ciga.cli\nciga.cli.app(['runs'], standalone_mode=False)")
     assert "ciga" in loaded
     assert not loaded & {"torch", "numpy", "torch_geometric", *EXTRAS}
 
@@ -46,8 +46,8 @@ def test_records_are_read_without_torch() -> None:
 def test_every_method_and_dataset_is_there_without_any_extra() -> None:
     """(PyG and scikit-learn load some by themselves, where they are installed.)"""
     loaded = loaded_by(
-        "from ciga.methods.method import methods\nfrom ciga.data.catalog import datasets\n"
-        "import ciga.estimator, ciga.run\nassert list(methods) and list(datasets)",
+        "from ciga.methods.base import methods\nfrom ciga.data.dataset import datasets\n"
+        "import ciga.estimator, ciga.runs.plan\nassert list(methods) and list(datasets)",
         before="import torch_geometric.nn, sklearn.model_selection",
     )
     assert "ciga" in loaded

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ciga import registry
-from ciga.data.catalog import datasets
+from ciga.data.dataset import datasets
 from ciga.errors import CigaError, MissingExtra, UsageError
-from ciga.methods.method import Method, methods
+from ciga.methods.base import Method, methods
 from ciga.registry import Registry, load_plugin
 
 Plugin = Callable[..., Path]
@@ -20,7 +20,7 @@ Plugin = Callable[..., Path]
 METHOD = """
 from dataclasses import dataclass
 from ciga.methods.erm import ERM
-from ciga.methods.method import register
+from ciga.methods.base import register
 
 @register("{name}")
 @dataclass

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import torch
 
-from ciga import run
-from ciga.data.store import GraphStore
-from ciga.evaluation import evaluate
 from ciga.files import read_tensors
-from ciga.methods.method import Method
+from ciga.graphs.store import GraphStore
+from ciga.methods.base import Method
 from ciga.nn import Spec
-from ciga.records import Runs
+from ciga.runs import plan as run
+from ciga.runs.records import Runs
+from ciga.training.evaluation import evaluate
 
 
 def pairs(words: list[str]) -> dict[str, str]:

@@ -30,9 +30,9 @@ from ciga.bench.paper import exhibit
 from ciga.bench.render import render
 from ciga.bench.tables import fill
 from ciga.cli.bench_options import parse_seeds
-from ciga.methods.method import methods
-from ciga.records import read_lines
-from ciga.settings import resolve
+from ciga.methods.base import methods
+from ciga.runs.records import read_lines
+from ciga.runs.settings import resolve
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("results*.md"))

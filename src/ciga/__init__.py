@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ciga.data.catalog import load
-    from ciga.data.splits import Splits, Task
-    from ciga.data.store import Batch, GraphStore
+    from ciga.data.dataset import load
     from ciga.errors import CigaError
     from ciga.estimator import GraphOODClassifier
     from ciga.explain.explanation import Explanation
-    from ciga.model import Model
-    from ciga.run import execute, plan
-    from ciga.train import Training, fit
+    from ciga.graphs.splits import Splits, Task
+    from ciga.graphs.store import Batch, GraphStore
+    from ciga.models.model import Model
+    from ciga.runs.plan import execute, plan
+    from ciga.training.loop import Training, fit
 
 _HOME = {
-    "load": "ciga.data.catalog",
-    "Splits": "ciga.data.splits",
-    "Task": "ciga.data.splits",
-    "Batch": "ciga.data.store",
-    "GraphStore": "ciga.data.store",
+    "load": "ciga.data.dataset",
+    "Splits": "ciga.graphs.splits",
+    "Task": "ciga.graphs.splits",
+    "Batch": "ciga.graphs.store",
+    "GraphStore": "ciga.graphs.store",
     "CigaError": "ciga.errors",
     "GraphOODClassifier": "ciga.estimator",
     "Explanation": "ciga.explain.explanation",
-    "Model": "ciga.model",
-    "execute": "ciga.run",
-    "plan": "ciga.run",
-    "Training": "ciga.train",
-    "fit": "ciga.train",
+    "Model": "ciga.models.model",
+    "execute": "ciga.runs.plan",
+    "plan": "ciga.runs.plan",
+    "Training": "ciga.training.loop",
+    "fit": "ciga.training.loop",
 }
 
 __all__ = [

@@ -13,17 +13,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from ciga.data.splits import Splits, Task
-from ciga.data.store import Batch, GraphStore
-from ciga.ensemble import outline
 from ciga.errors import CigaError, UsageError
 from ciga.explain.explanation import Explanation, explain
-from ciga.members import fit_members, separate
-from ciga.methods.method import Method
-from ciga.model import Model, featuriser_of
-from ciga.settings import resolve
-from ciga.shift import Gauge, Shift
-from ciga.train import pick_device
+from ciga.graphs.splits import Splits, Task
+from ciga.graphs.store import Batch, GraphStore
+from ciga.methods.base import Method
+from ciga.models.fit import outline
+from ciga.models.model import Model, featuriser_of
+from ciga.models.shift import Gauge, Shift
+from ciga.runs.settings import resolve
+from ciga.training.ensemble import fit_members, separate
+from ciga.training.loop import pick_device
 
 Graphs = GraphStore | Sequence[Any]
 

@@ -12,7 +12,7 @@ import pytest
 from ciga.bench.grid import Records, Variation, configs, jobs
 from ciga.bench.paper import Cell, Table, exhibit
 from ciga.files import write_json
-from ciga.records import Config
+from ciga.runs.records import Config
 
 TINY = Variation(
     data={"train_per_class": "6", "val_per_class": "3", "test_per_class": "3"},

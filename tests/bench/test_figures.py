@@ -17,11 +17,11 @@ from ciga.bench import subgraphs
 from ciga.bench.figures import curves, draw
 from ciga.bench.grid import Records, Variation, configs, jobs
 from ciga.bench.paper import Figure, Table, exhibit
-from ciga.bench.schedule import Bench
 from ciga.errors import CigaError, UsageError
 from ciga.files import write_json
+from ciga.runs.pool.schedule import Bench
 from tests.bench.conftest import TINY, record_of
-from tests.bench.test_schedule import InProcess
+from tests.runs.test_pool import InProcess
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: report)")
 PLAIN = Variation()
@@ -160,7 +160,7 @@ def test_subgraphs_of_motifs(tmp_path: Path) -> None:
 
 def test_subgraphs_of_molecules_from_file_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rdkit", reason="rdkit is not installed (extra: chem)")
-    from ciga import chem
+    from ciga.data.reading import chem
 
     monkeypatch.setenv("CIGA_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))

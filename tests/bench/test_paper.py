@@ -6,9 +6,9 @@ import pytest
 
 from ciga.bench import paper
 from ciga.bench.paper import Figure, Table, exhibit, exhibits, main_tables
-from ciga.bench.stats import ranks
 from ciga.bench.tables import lower
 from ciga.errors import UsageError
+from ciga.scoring.stats import ranks
 
 ELEVEN = {"erm", "asap", "gib", "dir", "irm", "vrex", "eiil", "ib-irm", "cnc", "ciga-v1", "ciga-v2"}
 NAMES = {
@@ -145,8 +145,8 @@ def test_ranks_take_datasets_of_any_main_table() -> None:
 
 
 def test_every_name_is_registered() -> None:
-    from ciga.data.catalog import datasets
-    from ciga.methods.method import methods
+    from ciga.data.dataset import datasets
+    from ciga.methods.base import methods
 
     for row in paper.rows().values():
         assert row.method in methods

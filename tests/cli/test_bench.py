@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ciga.bench.executors import Processes
 from ciga.cli.bench_options import parse_seeds
 from ciga.errors import UsageError
-from tests.bench.test_schedule import InProcess
+from ciga.runs.pool.executors import Processes
 from tests.helpers import ciga
+from tests.runs.test_pool import InProcess
 
 TINY = ["--data=train_per_class=6", "--data=val_per_class=3", "--data=test_per_class=3"]
 TINY += ["--epochs=2", "--set=layers=2", "--set=width=8"]

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ciga.cli import app
-from ciga.data.catalog import datasets, make
+from ciga.data.dataset import datasets, make
 from ciga.errors import CigaError, UsageError
 
 

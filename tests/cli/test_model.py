@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ciga import ensemble
 from ciga.estimator import GraphOODClassifier
-from ciga.model import Model
+from ciga.models import fit as ensemble
+from ciga.models.model import Model
 from tests.helpers import ciga
 from tests.small_models import toy_splits, write_molecules
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ciga.methods.method import methods
+from ciga.methods.base import methods
 from tests.helpers import SHORT, TINY, ciga, in_own_process, pairs_of
 
 Command = Callable[..., tuple[int, str, str]]
@@ -19,7 +19,7 @@ Command = Callable[..., tuple[int, str, str]]
 BROKEN = """
 from dataclasses import dataclass
 from ciga.methods.erm import ERM
-from ciga.methods.method import register
+from ciga.methods.base import register
 
 @register("broken")
 @dataclass

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from ciga.data.cache import cache_folder, cache_home, cached, find_raw, is_cached, raw_file, read_index
-from ciga.data.splits import Splits, Task
-from ciga.data.store import GraphStore
 from ciga.errors import CigaError
+from ciga.graphs.splits import Splits, Task
+from ciga.graphs.store import GraphStore
 
 
 @pytest.fixture(autouse=True)

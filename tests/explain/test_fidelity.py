@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from ciga.data import GraphStore
 from ciga.explain.fidelity import DRAWS, Fidelity, fidelity, part_of
-from ciga.model import Model
+from ciga.models.model import Model
 from tests.helpers import batch_of, mixed_graphs
 from tests.small_models import toy_model, toy_splits
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from ciga.data import load
-from ciga.data.splits import Splits
-from ciga.data.store import GraphStore
-from ciga.methods.method import Step, make
-from ciga.nn import asap
-from ciga.nn.asap import Pooling, coarsen
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import GraphStore
+from ciga.methods.asap import pooling as asap
+from ciga.methods.asap.pooling import Pooling, coarsen
+from ciga.methods.base import Step, make
 from ciga.nn.encoder import Backbone, Spec
 
 

@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 
 from ciga.data import Batch, Splits
 from ciga.errors import UsageError
-from ciga.losses import supervised_contrast
+from ciga.methods.base import Step, make
 from ciga.methods.ciga import CIGAv1, CIGAv2
-from ciga.methods.method import Step, make
+from ciga.methods.losses import supervised_contrast
 from ciga.nn import Backbone, InvariantNetwork, Spec
 from tests.helpers import gradient_size
 

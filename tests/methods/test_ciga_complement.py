@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ciga.data import Batch, Splits
+from ciga.methods.base import Step
 from ciga.methods.ciga import CIGAv1
 from ciga.methods.ciga_complement import CIGAComplement
-from ciga.methods.method import Step
 from ciga.nn import Backbone, InvariantNetwork, Spec
-from ciga.train import Fitted, Training, fit
+from ciga.training.loop import Fitted, Training, fit
 from tests.helpers import same_tensors
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from ciga.data import load
-from ciga.data.splits import Splits
 from ciga.errors import UsageError
+from ciga.graphs.splits import Splits
+from ciga.methods.base import Step, make
 from ciga.methods.dir import intervened_risks
-from ciga.methods.method import Step, make
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import InvariantNetwork
 

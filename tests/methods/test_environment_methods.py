@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from ciga.data import Batch, load
-from ciga.environments import scale_gradient
+from ciga.methods.base import Method, Step, make
 from ciga.methods.cnc import pairs
 from ciga.methods.coral import moment_distances
 from ciga.methods.eiil import infer_environments
+from ciga.methods.environments import scale_gradient
 from ciga.methods.groupdro import GroupNetwork
 from ciga.methods.matchdg import MatchNetwork, nearest
-from ciga.methods.method import Method, Step, make
 from ciga.nn import Backbone, GraphNetwork, Spec
 from ciga.nn.networks import InvariantNetwork
 from ciga.nn.reversal import reverse

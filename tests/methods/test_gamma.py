@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from ciga.data.store import Batch, GraphStore
-from ciga.densities import draw_sets, enumerate_sets, subgraphs
-from ciga.methods.method import Step, make
+from ciga.graphs.store import Batch, GraphStore
+from ciga.graphs.topology import Adjacency, number_features
+from ciga.methods.base import Step, make
+from ciga.methods.gamma.densities import draw_sets, enumerate_sets, subgraphs
+from ciga.methods.gamma.network import SubgraphGIN
+from ciga.methods.gamma.shapes import shapes
 from ciga.nn.encoder import Backbone, Spec
-from ciga.nn.gamma import SubgraphGIN
-from ciga.shapes import shapes
-from ciga.topology import Adjacency, number_features
 
 BACKBONE = Backbone(width=8, layers=2)
 

@@ -9,10 +9,10 @@ import torch
 from torch_geometric.data import Data
 
 from ciga.data import load
-from ciga.data.splits import Splits
-from ciga.data.store import GraphStore
-from ciga.methods.method import Step, make
-from ciga.nn.assignment import AssignmentNetwork, connectivity
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import GraphStore
+from ciga.methods.base import Step, make
+from ciga.methods.gib.network import AssignmentNetwork, connectivity
 from ciga.nn.encoder import Backbone, Spec
 
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from ciga.data import load
-from ciga.data.splits import Splits
 from ciga.errors import UsageError
-from ciga.losses import bernoulli_kl
+from ciga.graphs.splits import Splits
+from ciga.methods.base import Step, make
 from ciga.methods.gsat import GSAT
-from ciga.methods.method import Step, make
-from ciga.nn.attention import AttentionNetwork
+from ciga.methods.gsat.network import AttentionNetwork
+from ciga.methods.losses import bernoulli_kl
 from ciga.nn.encoder import Backbone, Spec
 
 

@@ -11,13 +11,13 @@ import networkx as nx
 import pytest
 import torch
 
-from ciga.data.splits import Splits, Task
-from ciga.data.store import GraphStore
-from ciga.kernels import DISCONNECTED, GRAPHLETS, graphlet_counts, row_names, wl_counts
-from ciga.methods.method import make
+from ciga.graphs.splits import Splits, Task
+from ciga.graphs.store import GraphStore
+from ciga.methods.base import make
+from ciga.methods.kernels.features import DISCONNECTED, GRAPHLETS, graphlet_counts, row_names, wl_counts
+from ciga.methods.kernels.svm import matrix
 from ciga.nn.encoder import Backbone, Spec
-from ciga.svm import matrix
-from ciga.train import fit
+from ciga.training.loop import fit
 
 
 def store_of(
@@ -199,7 +199,7 @@ def test_scores_are_those_of_a_support_vector_machine(name: str, classes: int) -
 def test_the_kernel_matrix_is_only_a_short_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     splits = toy_splits()
     one = fit(make("graphlet", {"C": 1.0}), splits).network()
-    monkeypatch.setattr("ciga.svm.GRAM", 5)
+    monkeypatch.setattr("ciga.methods.kernels.svm.GRAM", 5)
     two = fit(make("graphlet", {"C": 1.0}), splits).network()
     torch.testing.assert_close(one.weight, two.weight, rtol=1e-2, atol=1e-3)
 

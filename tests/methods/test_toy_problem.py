@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from ciga.data import GraphStore, Splits, Task
+from ciga.methods.base import Context, make
 from ciga.methods.eiil import EIIL
-from ciga.methods.method import Context, make
 from ciga.nn import Backbone
-from ciga.train import Training, fit
+from ciga.training.loop import Training, fit
 
 SHAPE_NOISE = 0.25
 BACKBONE = Backbone(layers=1, width=16)

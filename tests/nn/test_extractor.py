@@ -14,8 +14,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from ciga.data import Batch
+from ciga.graphs.ranking import rank_within
 from ciga.nn import Extractor
-from ciga.nn.extractor import BUDGETS, SCORERS, rank_within
+from ciga.nn.extractor import BUDGETS, SCORERS
 from tests.helpers import batch_of, mixed_graphs, permuted, random_graph
 
 WIDTH = 4

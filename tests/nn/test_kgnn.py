@@ -8,8 +8,8 @@ import networkx as nx
 import pytest
 import torch
 
-from ciga.data.store import GraphStore
 from ciga.errors import CigaError
+from ciga.graphs.store import GraphStore
 from ciga.nn.conv import Edges
 from ciga.nn.encoder import Backbone, Encoder, Spec
 from ciga.nn.kgnn import connected_sets

@@ -11,10 +11,11 @@ from ciga import options
 from ciga.bench.grid import Variation
 from ciga.bench.paper import Column, Statistics
 from ciga.bench.render import FORMATS, HEADER, MISSING, Sheet, Text, show
-from ciga.data.catalog import Progress, datasets, make, silent
-from ciga.data.paper_stats import STATS, PaperStats
-from ciga.data.splits import Splits
+from ciga.data.dataset import datasets, make
+from ciga.data.datasets.paper_stats import STATS, PaperStats
 from ciga.errors import CigaError, UsageError, unknown
+from ciga.graphs.splits import Splits
+from ciga.progress import Progress, silent
 
 PARTS = ("train", "id_val", "ood_val", "ood_test")
 

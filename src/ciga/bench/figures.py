@@ -19,11 +19,11 @@ from ciga.bench.paper import (
     main_tables,
     rows,
 )
-from ciga.bench.stats import CriticalDifference, critical_difference, spread
 from ciga.bench.tables import DEFAULT, fill, lower, score
 from ciga.errors import CigaError, UsageError
 from ciga.explain.draw import pyplot
 from ciga.files import atomic
+from ciga.scoring.stats import CriticalDifference, critical_difference, spread
 
 # Okabe and Ito's colours, in an order of falling lightness contrast between neighbours.
 COLOURS = ("#0072B2", "#E69F00", "#000000", "#CC79A7", "#009E73", "#56B4E9")

@@ -11,7 +11,7 @@ from typing import Any
 from ciga import options
 from ciga.bench.paper import Cell
 from ciga.errors import CigaError, UsageError, unknown
-from ciga.records import Config, Runs
+from ciga.runs.records import Config, Runs
 
 #: The preset of the paper's own settings: what the tables start from, and are compared with.
 PUBLISHED = "published"
@@ -73,16 +73,16 @@ class Variation:
 
 @cache
 def _data_options(dataset: str) -> frozenset[str]:
-    from ciga.data.catalog import datasets
+    from ciga.data.dataset import datasets
 
     return frozenset(options.fields_of(datasets[dataset]))
 
 
 @cache
 def _setting_names(method: str) -> frozenset[str]:
-    from ciga.methods.method import methods
+    from ciga.methods.base import methods
     from ciga.nn.encoder import Backbone
-    from ciga.train import Training
+    from ciga.training.loop import Training
 
     return frozenset(k for kind in (methods[method], Backbone, Training) for k in options.fields_of(kind))
 
@@ -106,7 +106,7 @@ class Job:
 
 def configs(cell: Cell, variation: Variation, seeds: Sequence[int] = ()) -> list[Config]:
     """The configuration of each seed of a cell (already varied)."""
-    from ciga.run import plan
+    from ciga.runs.plan import plan
 
     given = tuple(seeds) or cell.seeds
     first = plan(

@@ -11,7 +11,7 @@ from typing import Any
 
 from ciga.errors import unknown
 
-#: Metrics of a record that are not among `ciga.metrics`: less of them is better.
+#: Metrics of a record that are not among `ciga.scoring.metrics`: less of them is better.
 SECONDS = "seconds_per_epoch"
 
 
@@ -260,7 +260,7 @@ def _table(raw: dict[str, Any]) -> Table:
 
 
 def _statistics() -> Statistics:
-    from ciga.data.paper_stats import STATS
+    from ciga.data.datasets.paper_stats import STATS
 
     seen = {c.dataset: c for t in main_tables() for c in t.columns if not c.extra}
     columns = tuple(seen[name] for name in STATS)

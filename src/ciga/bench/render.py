@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ciga.bench.paper import Column, Row
-from ciga.bench.stats import Comparison
 from ciga.bench.tables import DEFAULT, Result
 from ciga.errors import UsageError
+from ciga.scoring.stats import Comparison
 
 FORMATS = ("md", "latex", "html", "csv")
 HEADER = (

@@ -11,10 +11,10 @@ import torch
 from ciga.bench.grid import Records, Variation
 from ciga.bench.paper import Cell, Figure, Sheet
 from ciga.bench.tables import DEFAULT
-from ciga.data.store import GraphStore
 from ciga.errors import CigaError
 from ciga.explain.draw import gallery
 from ciga.files import atomic, read_tensors
+from ciga.graphs.store import GraphStore
 from ciga.nn.encoder import Spec
 
 
@@ -42,7 +42,7 @@ def draw_subgraphs(
 
 def _model(cell: Cell, records: Records, variation: Variation, select: str) -> tuple[Any, Any, Any] | None:
     """Method, network and test graphs of the first seed that has weights."""
-    from ciga.run import plan
+    from ciga.runs.plan import plan
 
     for seed in cell.seeds:
         planned = plan(
@@ -109,7 +109,7 @@ def _motifs(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any, s
 
 def _molecules(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any, splits: Any) -> list[Path]:
     """For each class the middle-sized test molecules, kept bonds coloured by their score."""
-    from ciga import chem
+    from ciga.data.reading import chem
 
     chem.rdkit()
     test, names = splits["ood_test"], splits.task.class_names
@@ -132,7 +132,7 @@ def _molecules(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any
 def _draw_molecules(drawn: Sequence[tuple[str, str, Any, Any]], stem: Path) -> list[Path]:
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    from ciga import chem
+    from ciga.data.reading import chem
 
     molecules = [chem.parse(smiles) for smiles, *_ in drawn]
     bonds, colours = [], []

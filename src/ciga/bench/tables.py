@@ -9,10 +9,10 @@ from typing import Any
 
 from ciga.bench.grid import PUBLISHED, Records, Variation, configs
 from ciga.bench.paper import SECONDS, Cell, Column, Row, Table
-from ciga.bench.stats import Comparison, compare, ranks, spread
 from ciga.errors import UsageError
-from ciga.metrics import LOWER_IS_BETTER
-from ciga.selection import SELECTORS
+from ciga.scoring.metrics import LOWER_IS_BETTER
+from ciga.scoring.selection import SELECTORS
+from ciga.scoring.stats import Comparison, compare, ranks, spread
 
 #: The rule each dataset's own record names: shifted validation data where there are any.
 DEFAULT = "default"

@@ -215,14 +215,14 @@ def _run(
     retry: bool,
     device: str,
 ) -> int:
-    from ciga.bench.executors import Executor, Processes
-    from ciga.bench.schedule import Bench
     from ciga.cli.progress import bench_bar
     from ciga.parallel import cores
+    from ciga.runs.pool.executors import Executor, Processes
+    from ciga.runs.pool.schedule import Bench
 
     executor: Executor
     if cluster is not None:
-        from ciga.bench.cluster import Cluster
+        from ciga.runs.pool.cluster import Cluster
 
         executor = Cluster(cluster)
     else:

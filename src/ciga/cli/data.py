@@ -13,7 +13,7 @@ from ciga.cli.run import AsJson, DataPairs, Plugins
 from ciga.errors import UsageError
 
 if TYPE_CHECKING:
-    from ciga.data.splits import Splits
+    from ciga.graphs.splits import Splits
 
 app = typer.Typer(help="Build, describe and check datasets.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A dataset (see: ciga datasets).")]
@@ -24,8 +24,8 @@ def datasets(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
     from rich.console import Console
     from rich.table import Table
 
-    from ciga.data.catalog import data_home
-    from ciga.data.overview import overview
+    from ciga.data.check.overview import overview
+    from ciga.data.dataset import data_home
 
     _load(plugin)
     rows = overview()
@@ -82,7 +82,7 @@ def stats(name: Name, data: DataPairs = [], plugin: Plugins = [], json_: AsJson 
     """Print graphs, nodes, edges and class shares of each split, with the paper's figures beside ours."""
     from rich.console import Console
 
-    from ciga.data.overview import statistics
+    from ciga.data.check.overview import statistics
 
     _load(plugin)
     found = statistics(name, _build(name, data))
@@ -119,7 +119,7 @@ def check(
     from rich.console import Console
 
     from ciga.cli.progress import epoch_bar
-    from ciga.data.check import check as examine
+    from ciga.data.check.report import check as examine
 
     _load(plugin)
     given = {
@@ -148,9 +148,9 @@ def check(
 
 def which(name: str) -> tuple[str, Path | None]:
     """The dataset to use, and the file where `name` is one."""
-    from ciga.data.catalog import datasets as registry
-    from ciga.data.graph_files import is_graph_file
-    from ciga.data.tables import is_table
+    from ciga.data.dataset import datasets as registry
+    from ciga.data.reading.graph_files import is_graph_file
+    from ciga.data.reading.tables import is_table
 
     path = Path(name).expanduser()
     if name in registry:
@@ -169,7 +169,7 @@ def which(name: str) -> tuple[str, Path | None]:
 def _build(name: str, pairs: list[str], values: dict[str, Any] | None = None) -> Splits:
     from ciga import options
     from ciga.cli.progress import epoch_bar
-    from ciga.data.catalog import make
+    from ciga.data.dataset import make
 
     dataset = make(name, {**options.parse_pairs(pairs, "--data"), **(values or {})})
     with epoch_bar(name) as bar:

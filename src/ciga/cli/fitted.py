@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ciga.explain.render import spread
-from ciga.model import Model, rule_of
-from ciga.summary import interval
+from ciga.models.model import Model, rule_of
+from ciga.models.summary import interval
 
 
 def print_summary(model: Model, out: Path, source: str) -> None:

@@ -14,9 +14,9 @@ from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, RunsDir
 from ciga.errors import UsageError
 
 if TYPE_CHECKING:
-    from ciga.data.splits import Splits
-    from ciga.data.store import GraphStore
-    from ciga.model import Model
+    from ciga.graphs.splits import Splits
+    from ciga.graphs.store import GraphStore
+    from ciga.models.model import Model
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `ciga fit` wrote.")]
 Smiles = Annotated[str | None, typer.Option(help="Table: the column of SMILES.")]
@@ -53,10 +53,10 @@ def fit(
     from ciga import options
     from ciga.cli.fitted import print_summary
     from ciga.cli.progress import epoch_bar
-    from ciga.ensemble import fit_ensemble
-    from ciga.model_folder import check_free
+    from ciga.models.fit import fit_ensemble
+    from ciga.models.folder import check_free
     from ciga.registry import load_plugin
-    from ciga.settings import DEFAULT_PRESET, read_settings
+    from ciga.runs.settings import DEFAULT_PRESET, read_settings
 
     check_free(out)  # before hours of training, not after
     for file in plugin:
@@ -103,7 +103,7 @@ def predict(
 ) -> None:
     """Predict every row of a file of any size: class, probability, uncertainty, and a shift flag."""
     from ciga.cli.progress import row_counter
-    from ciga.stream import predict_file
+    from ciga.models.stream import predict_file
 
     loaded = _load(model, plugin, device)
     with row_counter(f"predict {file.name}", enabled=not json_) as report:
@@ -144,7 +144,7 @@ def explain(
     from ciga.cli.progress import epoch_bar
     from ciga.explain.examine import examine
     from ciga.explain.report import report_model
-    from ciga.stream import read_labelled
+    from ciga.models.stream import read_labelled
 
     loaded = _load(model, plugin, device)
     if not loaded.rule.extracts:
@@ -197,8 +197,8 @@ def export(
     plugin: Plugins = [],  # noqa: B006
 ) -> None:
     """Write the model as one file for other programs, checked against the original."""
-    from ciga.export import FORMATS
-    from ciga.export import export as write
+    from ciga.models.export import FORMATS
+    from ciga.models.export import export as write
 
     if format_ not in FORMATS:
         raise UsageError(f"There is no export format '{format_}': use {' or '.join(FORMATS)}.")
@@ -216,7 +216,7 @@ def _source(source: str, given: dict[str, str], pairs: list[str]) -> tuple[str, 
     """The dataset and its options; a file gets a held-out part drawn like its training rows."""
     from ciga import options
     from ciga.cli.data import which
-    from ciga.data.catalog import make
+    from ciga.data.dataset import make
 
     dataset, path = which(source)
     extra = options.parse_pairs(pairs, "--data")
@@ -238,7 +238,7 @@ def _source(source: str, given: dict[str, str], pairs: list[str]) -> tuple[str, 
 
 def _own(model: Model, part: str | None, progress: Any) -> tuple[GraphStore, str, list[str]]:
     """A part of the data the model was fitted on."""
-    from ciga.data.catalog import make
+    from ciga.data.dataset import make
     from ciga.errors import unknown
 
     if not model.source:
@@ -254,9 +254,9 @@ def _own(model: Model, part: str | None, progress: Any) -> tuple[GraphStore, str
 
 
 def _load(folder: Path, plugins: list[Path], device: str) -> Model:
-    from ciga.model import Model
+    from ciga.models.model import Model
     from ciga.registry import load_plugin
-    from ciga.train import pick_device
+    from ciga.training.loop import pick_device
 
     for file in plugins:
         load_plugin(file)
@@ -277,8 +277,8 @@ def _tuned(
     """The best settings of a search that looks at validation data only."""
     from ciga.cli.tune import typed
     from ciga.parallel import cores
-    from ciga.tune import Task
-    from ciga.tune import tune as search
+    from ciga.runs.tune import Task
+    from ciga.runs.tune import tune as search
 
     found = tuple(str(p.resolve()) for p in plugins)
     task = Task(dataset, method, data=data, settings=typed(method, settings), preset=preset, plugins=found)

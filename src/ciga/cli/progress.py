@@ -74,7 +74,7 @@ def epoch_bar(title: str, enabled: bool = True) -> Iterator[EpochBar]:
 
 @contextmanager
 def bench_bar(name: str) -> Iterator[Any]:
-    """Overall progress of a bench: a watcher for `ciga.bench.schedule.Bench`.
+    """Overall progress of a bench: a watcher for `ciga.runs.pool.schedule.Bench`.
 
     A bar with an estimate in a terminal, and in any case a line for every run that ends.
     """

@@ -46,9 +46,9 @@ def run(
     """Train METHOD on DATASET and record what came out; the same run again returns at once."""
     from ciga import options
     from ciga.cli.progress import epoch_bar
-    from ciga.loggers import hooks
-    from ciga.run import execute, plan
-    from ciga.settings import read_settings
+    from ciga.runs.plan import execute, plan
+    from ciga.runs.settings import read_settings
+    from ciga.training.loggers import hooks
 
     values: dict[str, Any] = read_settings(settings) if settings else {}
     values |= options.parse_pairs(set_, "--set")
@@ -86,7 +86,7 @@ def methods(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
     from rich.table import Column, Table
 
     from ciga import options
-    from ciga.methods.method import methods as registry
+    from ciga.methods.base import methods as registry
     from ciga.registry import load_plugin
 
     for file in plugin:
@@ -137,7 +137,7 @@ def demo(
     quick: Annotated[bool, typer.Option(help="A tenth of the graphs, for a first look.")] = False,
 ) -> None:
     """ERM against CIGA on SPMotif at bias 0.9: a table, and a picture of the subgraphs."""
-    from ciga.demo import demo as show
+    from ciga.cli.demo import demo as show
 
     show(out, seeds, quick)
 

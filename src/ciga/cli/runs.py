@@ -163,7 +163,7 @@ def select(
     from fnmatch import fnmatchcase
 
     from ciga import options
-    from ciga.records import Runs
+    from ciga.runs.records import Runs
 
     wanted = options.parse_pairs(where, "--where")
     found: dict[str, dict[str, Any]] = {}
@@ -178,7 +178,7 @@ def select(
 def one(runs_dir: Path, name: str) -> dict[str, Any]:
     """The record whose name begins so."""
     from ciga.errors import UsageError
-    from ciga.records import Runs
+    from ciga.runs.records import Runs
 
     found = {r["hash"]: r for r in Runs(runs_dir) if r["hash"].startswith(name)}
     if len(found) != 1:

@@ -40,8 +40,8 @@ def tune(
     from ciga import options
     from ciga.cli.bench_options import parse_seeds
     from ciga.registry import load_plugin
-    from ciga.tune import Task, write_settings
-    from ciga.tune import tune as search
+    from ciga.runs.tune import Task, write_settings
+    from ciga.runs.tune import tune as search
 
     for file in plugin:
         load_plugin(file)
@@ -72,9 +72,9 @@ def typed(method: str, values: dict[str, Any]) -> dict[str, Any]:
     """Settings from the command line as what they are: numbers as numbers."""
     from ciga import options
     from ciga.errors import unknown
-    from ciga.methods.method import methods
+    from ciga.methods.base import methods
     from ciga.nn.encoder import Backbone
-    from ciga.train import Training
+    from ciga.training.loop import Training
 
     kinds = {k: kind for kind in (Training, Backbone, methods[method]) for k in options.fields_of(kind)}
     for key in values:

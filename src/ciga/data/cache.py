@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ciga.data.catalog import data_home
-from ciga.data.splits import Splits, Task
-from ciga.data.store import FORMAT, GraphStore
+from ciga.data.dataset import data_home
 from ciga.errors import CigaError
 from ciga.files import write_json
+from ciga.graphs.splits import Splits, Task
+from ciga.graphs.store import FORMAT, GraphStore
 
 #: Part of every key: a new number makes every older cache stale.
 VERSION = 1

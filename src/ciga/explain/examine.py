@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ciga import metrics
-from ciga.data.catalog import Progress, silent
-from ciga.data.store import GraphStore
 from ciga.explain.explanation import Explanation, explanations_of
 from ciga.explain.fidelity import Fidelity, fidelity
 from ciga.explain.fragments import enriched, graph_fragments, molecule_fragments
 from ciga.explain.molecules import draw_molecule
 from ciga.explain.svg import draw_graph
-from ciga.model import Model
-from ciga.summary import plots
+from ciga.graphs.store import GraphStore
+from ciga.models.model import Model
+from ciga.models.summary import plots
+from ciga.progress import Progress, silent
+from ciga.scoring import metrics
 
 #: Graphs drawn in the gallery, and graphs on which fidelity is measured, at most.
 GALLERY, MEASURED = 150, 2000

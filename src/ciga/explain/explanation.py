@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ciga import metrics
-from ciga.data.store import Batch, GraphStore
 from ciga.errors import UsageError
-from ciga.model import Model, Seen
+from ciga.graphs.store import Batch, GraphStore
+from ciga.models.model import Model, Seen
+from ciga.scoring import metrics
 
 
 @dataclass

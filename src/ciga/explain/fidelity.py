@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ciga.data.store import Batch
-from ciga.model import Model
-from ciga.nn.extractor import rank_within
+from ciga.graphs.ranking import rank_within
+from ciga.graphs.store import Batch
+from ciga.models.model import Model
 
 #: Random parts drawn for each graph.
 DRAWS = 5

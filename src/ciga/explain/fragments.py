@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ciga.chem import MoleculeError, parse, rdkit
+from ciga.data.reading.chem import MoleculeError, parse, rdkit
 from ciga.explain.explanation import Explanation
 from ciga.explain.molecules import bond_scores
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ciga.chem import MoleculeError, parse
+from ciga.data.reading.chem import MoleculeError, parse
 from ciga.explain.explanation import Explanation
 
 #: Okabe-Ito blue; the paler, the lower the score.
@@ -68,7 +68,7 @@ def svg(molecule: Any, strength: dict[int, float], width: int = WIDTH, height: i
 
 def draw_fragment(smiles: str) -> str:
     """A small SVG of a fragment; an empty text if RDKit cannot draw it."""
-    from ciga.chem import rdkit
+    from ciga.data.reading.chem import rdkit
 
     chem = rdkit()
     molecule = chem.MolFromSmiles(smiles, sanitize=False)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ciga.data.catalog import Progress, silent
-from ciga.ensemble import gather
 from ciga.explain.examine import GALLERY, examine
 from ciga.explain.report import report_model
-from ciga.run import Plan
+from ciga.models.fit import gather
+from ciga.progress import Progress, silent
+from ciga.runs.plan import Plan
 
 
 def report_runs(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.extraction import ExtractingMethod
-from ciga.losses import supervised_contrast
-from ciga.methods.method import Step, cross_entropy, register
+from ciga.graphs.store import Batch
+from ciga.methods.base import Step, cross_entropy, register
+from ciga.methods.extraction import ExtractingMethod
+from ciga.methods.losses import supervised_contrast
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import InvariantNetwork, Parts, Prediction
 from ciga.options import tunable

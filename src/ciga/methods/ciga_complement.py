@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.losses import edge_prior
+from ciga.graphs.store import Batch
+from ciga.methods.base import Step, cross_entropy, register
 from ciga.methods.ciga import CIGAv1
-from ciga.methods.method import Step, cross_entropy, register
+from ciga.methods.losses import edge_prior
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import InvariantNetwork
 from ciga.options import tunable

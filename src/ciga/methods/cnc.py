@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.environments import reference_logits
-from ciga.losses import contrast
-from ciga.methods.method import Context, Method, Step, cross_entropy, register
+from ciga.graphs.store import Batch
+from ciga.methods.base import Context, Method, Step, cross_entropy, register
+from ciga.methods.environments import reference_logits
+from ciga.methods.losses import contrast
 from ciga.nn.networks import GraphNetwork
 from ciga.options import tunable
 

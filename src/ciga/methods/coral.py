@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.environments import EnvironmentMethod, environment_means
-from ciga.methods.method import Step, cross_entropy, register
+from ciga.graphs.store import Batch
+from ciga.methods.base import Step, cross_entropy, register
+from ciga.methods.environments import EnvironmentMethod, environment_means
 from ciga.nn.networks import GraphNetwork
 from ciga.options import tunable
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.environments import EnvironmentMethod
-from ciga.methods.method import Step, cross_entropy, register
+from ciga.graphs.store import Batch
+from ciga.methods.base import Step, cross_entropy, register
+from ciga.methods.environments import EnvironmentMethod
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import GraphNetwork, head
 from ciga.nn.reversal import reverse

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.extraction import ExtractingMethod
-from ciga.methods.method import Step, cross_entropy, register
+from ciga.graphs.store import Batch
+from ciga.methods.base import Step, cross_entropy, register
+from ciga.methods.extraction import ExtractingMethod
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.networks import InvariantNetwork
 from ciga.options import tunable

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ciga.environments import reference_logits, scale_gradient
+from ciga.methods.base import Context, register
+from ciga.methods.environments import reference_logits, scale_gradient
 from ciga.methods.irm import IRMv1
-from ciga.methods.method import Context, register
 
 
 def infer_environments(logits: Tensor, y: Tensor) -> Tensor:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.methods.method import Method, Step, cross_entropy, register
+from ciga.graphs.store import Batch
+from ciga.methods.base import Method, Step, cross_entropy, register
 
 
 @register("erm")

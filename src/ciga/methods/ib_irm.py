@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.environments import EnvironmentMethod
+from ciga.graphs.store import Batch
+from ciga.methods.base import Step, register
+from ciga.methods.environments import EnvironmentMethod
 from ciga.methods.irm import IRMv1
-from ciga.methods.method import Step, register
 from ciga.nn.networks import GraphNetwork
 from ciga.options import tunable
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ciga.data.store import Batch
-from ciga.environments import EnvironmentMethod
-from ciga.losses import contrast
-from ciga.methods.method import Step, cross_entropy, register
+from ciga.graphs.store import Batch
+from ciga.methods.base import Step, cross_entropy, register
+from ciga.methods.environments import EnvironmentMethod
+from ciga.methods.losses import contrast
 from ciga.nn.encoder import Backbone, Encoder, Spec
 from ciga.nn.networks import GraphNetwork
 from ciga.nn.readout import Readout

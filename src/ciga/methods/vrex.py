@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
-from ciga.environments import EnvironmentMethod, environment_means
-from ciga.methods.method import Step, cross_entropy, register
+from ciga.graphs.store import Batch
+from ciga.methods.base import Step, cross_entropy, register
+from ciga.methods.environments import EnvironmentMethod, environment_means
 from ciga.options import tunable
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ciga.data.links import Links
+from ciga.graphs.links import Links
 from ciga.nn.norm import PartNorm
 
 

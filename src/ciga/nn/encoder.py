@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ciga.data.batch import mirrored
-from ciga.data.links import Links
-from ciga.data.splits import Splits
-from ciga.data.store import Batch, GraphStore
+from ciga.graphs.batch import mirrored
+from ciga.graphs.links import Links
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import Batch, GraphStore
 from ciga.nn.conv import GCN, GIN, OGBGCN, SAGE, Edges, gat, pna
 from ciga.nn.kgnn import GraphConv, SetLevels
 from ciga.nn.norm import PartNorm

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from ciga.errors import CigaError
+from ciga.graphs.topology import Adjacency, number_rows
 from ciga.nn.conv import Edges
 from ciga.nn.norm import PartNorm
-from ciga.topology import Adjacency, number_rows
 
 #: Paths of three nodes in one graph (a star of 200 leaves has them). Memory grows with their number.
 LIMIT = 20_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from ciga.data.store import Batch
+from ciga.graphs.store import Batch
 from ciga.nn.encoder import Backbone, Encoder, Spec
 from ciga.nn.extractor import Extractor, Partition
 from ciga.nn.readout import Readout, sum_of

@@ -1,0 +1,1 @@
+"""What `ciga data check` finds in a dataset."""

@@ -1,0 +1,61 @@
+"""The datasets by name. A dataset is one registered dataclass: its fields are its options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ciga import options
+from ciga.graphs.splits import Splits
+from ciga.progress import Progress, silent
+from ciga.registry import Registry
+
+
+@dataclass
+class Dataset:
+    """Base of all datasets: a dataclass of options that builds its `Splits`."""
+
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    shift: ClassVar[str] = ""
+    classes: ClassVar[int] = 0
+    metric: ClassVar[str] = "accuracy"
+
+    def build(self, progress: Progress = silent) -> Splits:
+        """Make or load the data."""
+        raise NotImplementedError
+
+    def identity(self) -> dict[str, str]:
+        """Content hashes of files the options merely point to: part of a run's identity."""
+        return {}
+
+    def missing_files(self) -> list[str]:
+        """Which files it needs that are not here; empty when it is ready to build."""
+        return []
+
+
+datasets: Registry[Dataset] = Registry("dataset", "ciga.data.datasets", "ciga.datasets")
+register = datasets.register
+
+
+def make(name: str, values: Mapping[str, Any] | None = None) -> Dataset:
+    """The dataset called `name` with these options."""
+    return options.build(datasets[name], values or {}, f"option of dataset {name}")
+
+
+def load(name: str, progress: Progress = silent, **values: Any) -> Splits:
+    """Build the dataset called `name`: `load("spmotif-struc", bias=0.6)`."""
+    return make(name, values).build(progress)
+
+
+def data_home() -> Path:
+    """Where raw files are looked for and caches are kept: CIGA_DATA, or the user's cache folder."""
+    home = os.environ.get("CIGA_DATA")
+    if home:
+        return Path(home).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("ciga"))

@@ -1,0 +1,1 @@
+"""How files of tables, molecules, graphs and sentences are read."""

@@ -1,0 +1,98 @@
+"""Named parts of a dataset, what is to be predicted, and how it is scored."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from ciga.errors import CigaError
+from ciga.graphs.store import GraphStore
+
+#: Every name a part may have. `id_*` is drawn like the training data, `ood_*` is shifted.
+SPLIT_NAMES = ("train", "id_val", "ood_val", "id_test", "ood_test")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a model of this data has to do."""
+
+    classes: int
+    metric: str = "accuracy"
+    class_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The parts of a dataset: `train`, and those of `id_val`, `ood_val`, `id_test`, `ood_test` it has."""
+
+    parts: Mapping[str, GraphStore]
+    task: Task
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.parts:
+            if name not in SPLIT_NAMES:
+                raise CigaError(f"A split cannot be called '{name}': it is one of {', '.join(SPLIT_NAMES)}.")
+        if "train" not in self.parts:
+            raise CigaError("A dataset needs a part called 'train'.")
+        for name, part in self.parts.items():
+            if not part.num_graphs:
+                raise CigaError(f"The split '{name}' has no graphs.")
+            if int(part.y.max()) >= self.task.classes or int(part.y.min()) < 0:
+                raise CigaError(f"The split '{name}' has labels outside 0…{self.task.classes - 1}.")
+            for what in ("num_features", "edge_features"):
+                mine, theirs = getattr(part, what), getattr(self.train, what)
+                if mine != theirs:
+                    raise CigaError(
+                        f"The split '{name}' has {mine} {what.replace('_', ' ')}, 'train' has {theirs}."
+                    )
+
+    @property
+    def train(self) -> GraphStore:
+        return self.parts["train"]
+
+    def __getitem__(self, name: str) -> GraphStore:
+        return self.parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the parts, in the order of `SPLIT_NAMES`."""
+        return iter([n for n in SPLIT_NAMES if n in self.parts])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.parts
+
+    def fingerprint(self) -> str:
+        """A hash over the content of all parts."""
+        text = ";".join(f"{name}={self.parts[name].fingerprint()}" for name in self)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def leakage(self) -> dict[str, int]:
+        """How many graphs of each other part also stand, exactly equal, in `train`."""
+        seen = set(_graph_hashes(self.train))
+        return {n: sum(h in seen for h in _graph_hashes(self.parts[n])) for n in self if n != "train"}
+
+    def shuffled(self, seed: int) -> Splits:
+        """All graphs pooled and dealt out again in parts of the same sizes: the IID oracle's data."""
+        names = list(self)
+        pooled = GraphStore.concat([self.parts[n] for n in names])
+        order = torch.randperm(pooled.num_graphs, generator=torch.Generator().manual_seed(seed))
+        sizes = [self.parts[n].num_graphs for n in names]
+        parts = {n: pooled.subset(rows) for n, rows in zip(names, order.split(sizes), strict=True)}
+        return replace(self, parts=parts, notes={**self.notes, "protocol": "iid"})
+
+
+def _graph_hashes(store: GraphStore) -> list[bytes]:
+    """A hash of each graph's features and edges (not its label)."""
+    out = []
+    x, edges = store.x.numpy(), store.edge_index.numpy()
+    nodes_at, edges_at = store.node_ptr.tolist(), store.edge_ptr.tolist()
+    for i in range(store.num_graphs):
+        digest = hashlib.blake2b(digest_size=12)
+        digest.update(x[nodes_at[i] : nodes_at[i + 1]].tobytes())
+        digest.update(b"|%d|" % (nodes_at[i + 1] - nodes_at[i]))
+        digest.update(edges[:, edges_at[i] : edges_at[i + 1]].tobytes())
+        out.append(digest.digest())
+    return out

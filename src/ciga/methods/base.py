@@ -1,0 +1,121 @@
+"""The contract of a method: named hyper-parameters, a network, and loss terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import Batch
+from ciga.nn.encoder import Backbone, Spec
+from ciga.nn.networks import GraphNetwork
+from ciga.progress import Progress
+from ciga.registry import Registry
+
+
+@dataclass
+class Step:
+    """Where training stands, and what `prepare` found out about the graphs of this batch."""
+
+    epoch: int = 0  # since the weights were new, as is:
+    number: int = 0  # optimisation steps so far
+    total: int = 1  # optimisation steps of all epochs
+    side: dict[str, Tensor] = field(default_factory=dict)  # per graph of the batch, [G, ...]
+    tried: bool = False  # trial epochs are over, and training goes on from the best of them
+
+
+@dataclass
+class Context:
+    """What a method may use before training starts."""
+
+    splits: Splits
+    spec: Spec
+    backbone: Backbone
+    seed: int
+    #: `reference()` trains a plain ERM network under the same conditions and returns it, in eval mode.
+    reference: Callable[[], nn.Module]
+    #: `predict(network)` gives the logits of an ERM network on the training graphs, [n, C].
+    predict: Callable[[nn.Module], Tensor]
+
+
+@dataclass
+class Method:
+    """Base of all methods: a dataclass whose fields are its hyper-parameters, each with its grid.
+
+    The trainer sums the terms of `loss`, steps, and logs them one by one. A term must come already
+    weighted; what a term is called is what the history and the report call it. State that must outlive a
+    step or a restart (group weights, say) is a buffer of the network, where the checkpoint finds it.
+    """
+
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    #: What the paper's overview table says of a method.
+    needs_environments: ClassVar[bool] = False
+    extracts: ClassVar[bool] = False  # does it give edge scores?
+    #: Is its epoch chosen by what G_c tells less what G_s tells? Only for methods that extract.
+    selects_by_rest: ClassVar[bool] = False
+    scms: ClassVar[tuple[str, ...]] = ()  # the SCMs it is meant for
+    #: Solved by `fit` instead of by epochs of `loss` (kernel methods).
+    closed_form: ClassVar[bool] = False
+    #: Inner steps of an adversary before each step; a method with a nested game sets it (or a property).
+    critic_steps: ClassVar[int] = 0
+    #: Does it hold a part of its network once trial epochs are over? (Then the schedule must have some.)
+    settles: ClassVar[bool] = False
+
+    def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
+        """Build the network this method trains."""
+        return GraphNetwork(spec, backbone)
+
+    def prepare(self, context: Context) -> dict[str, Tensor]:
+        """Per-sample tensors [n, ...] computed once before training; batches find theirs in `step.side`."""
+        return {}
+
+    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+        """The weighted terms of the objective on one batch, by name."""
+        raise NotImplementedError
+
+    def critic_loss(self, network: nn.Module, batch: Batch, step: Step) -> Tensor:
+        """What an inner player minimises, `critic_steps` times before each step of the network."""
+        raise NotImplementedError
+
+    def critic_parameters(self, network: nn.Module) -> list[nn.Parameter]:
+        """The inner player's parameters: trained by `critic_loss` only, never by `loss`."""
+        return []
+
+    def fit(self, network: nn.Module, context: Context, progress: Progress) -> None:
+        """For methods with `closed_form`: fill the network's buffers from the training data, once."""
+        raise NotImplementedError
+
+    def logits(self, network: nn.Module, batch: Batch) -> Tensor:
+        """Class scores, [G, C]."""
+        out: Tensor = network(batch)
+        return out
+
+    def edge_scores(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """For methods that extract: the logit [P] of each undirected edge, and whether it is kept [P]."""
+        raise NotImplementedError(f"{self.name} does not extract a subgraph")
+
+    def infer(self, network: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Logits and, for methods that extract, the edge scores: all evaluation needs, in one pass."""
+        edges = self.edge_scores(network, batch) if self.extracts else None
+        return self.logits(network, batch), edges
+
+
+methods: Registry[Method] = Registry("method", "ciga.methods", "ciga.methods")
+register = methods.register
+
+
+def make(name: str, values: dict[str, Any] | None = None) -> Method:
+    """The method called `name` with these hyper-parameters."""
+    from ciga import options
+
+    return options.build(methods[name], values or {}, f"hyper-parameter of {name}")
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """Risk of each sample, [G]."""
+    return torch.nn.functional.cross_entropy(logits, y, reduction="none")

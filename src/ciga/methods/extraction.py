@@ -1,0 +1,66 @@
+"""What methods that predict from an extracted subgraph share: its budget, its network, its edge scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from ciga.errors import UsageError
+from ciga.graphs.store import Batch
+from ciga.methods.base import Method
+from ciga.nn.encoder import Backbone, Spec
+from ciga.nn.extractor import BUDGETS, SCORERS
+from ciga.nn.networks import InvariantNetwork
+from ciga.options import tunable
+
+
+@dataclass
+class ExtractingMethod(Method):
+    """Base of the methods that train an `InvariantNetwork`.
+
+    `size` is the share of edges kept (budgets `ratio` and `capped`), their number (`count`), or the least
+    probability (`threshold`).
+    """
+
+    extracts: ClassVar[bool] = True
+
+    budget: str = tunable("ratio", choices=BUDGETS, help="what limits the invariant subgraph")
+    size: float = tunable(0.25, [0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], low=0.0, help="s_c")
+    classifier_input: str = tunable(
+        "feat", ["feat", "raw"], choices=("feat", "raw"), help="node features f_c sees"
+    )
+    scorer: str = tunable("mlp", choices=SCORERS, help="MLP([h_u; h_v]) or sigma(Z Z^T)")
+    noise: float = tunable(0.0, [0.0, 0.5, 1.0], low=0.0, help="Gumbel noise on edge scores in training")
+    classifier_width: int | None = tunable(None, low=1, help="hidden dimension of f_c, where it differs")
+
+    def __post_init__(self) -> None:
+        check_budget(self.budget, self.size)
+
+    def extraction(self) -> dict[str, Any]:
+        """The options of an `InvariantNetwork` that the fields above hold."""
+        names = ("budget", "size", "classifier_input", "scorer", "noise", "classifier_width")
+        return {name: getattr(self, name) for name in names}
+
+    def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
+        return InvariantNetwork(spec, backbone, **self.extraction(), spurious=False)
+
+    def edge_scores(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        assert isinstance(network, InvariantNetwork)
+        partition = network.split(batch).partition
+        return partition.score, partition.kept
+
+    def infer(self, network: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        assert isinstance(network, InvariantNetwork)
+        prediction = network.predict(network.split(batch))
+        partition = prediction.parts.partition
+        return prediction.logits, (partition.score, partition.kept)
+
+
+def check_budget(budget: str, size: float) -> None:
+    """Refuse a size that does not fit its budget."""
+    if budget == "count" and (size < 1 or size != int(size)):
+        raise UsageError(f"budget=count keeps a whole number of edges, not size={size}: try size=8.")
+    if budget != "count" and not 0 < size <= 1:
+        raise UsageError(f"budget={budget} takes a size in (0, 1], not {size}.")

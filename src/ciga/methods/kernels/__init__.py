@@ -1,0 +1,1 @@
+"""Graph kernels: fixed features and a support vector machine."""

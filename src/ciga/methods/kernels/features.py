@@ -1,0 +1,144 @@
+"""Explicit feature maps of two graph kernels: Weisfeiler-Lehman subtrees and graphlet counts.
+
+Both look at the undirected graph, and at each graph alone: its features never depend on its batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ciga.graphs.topology import Adjacency, expand
+
+# ---------------------------------------------------------------- Weisfeiler-Lehman
+
+
+@dataclass
+class Counts:
+    """A sparse table of counts: entry i says how often graph `graph[i]` holds label `label[i]`."""
+
+    graph: Tensor  # [M] ascending
+    label: Tensor  # [M] 64-bit names
+    count: Tensor  # [M]
+
+
+def _mix(x: Tensor) -> Tensor:
+    """A permutation of the 64-bit integers without visible pattern (the finaliser of splitmix64)."""
+    x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
+    x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
+    return x ^ ((x >> 31) & 0x1FFFFFFFF)
+
+
+def row_names(x: Tensor) -> Tensor:
+    """A 64-bit name [N] for each row of features [N, F]: equal rows, equal names."""
+    bits = (x.float() + 0.0).view(torch.int32).long()  # + 0.0 makes -0.0 and 0.0 one number
+    place = _mix(torch.arange(1, x.size(1) + 1, device=x.device))
+    return _mix(_mix(bits + place).sum(1) + 1)
+
+
+def wl_labels(names: Tensor, adjacency: Adjacency, iterations: int) -> Tensor:
+    """Weisfeiler-Lehman labels [iterations + 1, N] from the nodes' first names [N].
+
+    A label names the pair (own label, multiset of the neighbours' labels): a sum of mixed names does not
+    see their order. Names are 64 bits, so among a million labels two collide with chance 3e-8.
+    """
+    labels = [names]
+    for i in range(iterations):
+        last = labels[-1]
+        around = torch.zeros_like(last).index_add_(0, adjacency.target, _mix(last[adjacency.source]))
+        labels.append(_mix(_mix(last + i + 1) * 3 + _mix(around)))
+    return torch.stack(labels)
+
+
+def wl_counts(names: Tensor, edge_index: Tensor, graph: Tensor, iterations: int) -> Counts:
+    """How often each label of any iteration occurs in each graph; `graph` [N] owns the nodes."""
+    adjacency = Adjacency.of(edge_index, names.numel())
+    labels = wl_labels(names, adjacency, iterations).flatten()
+    known, number = labels.unique(return_inverse=True)
+    key, count = (graph.repeat(iterations + 1) * max(known.numel(), 1) + number).unique(return_counts=True)
+    return Counts(key // max(known.numel(), 1), known[key % max(known.numel(), 1)], count.float())
+
+
+# ---------------------------------------------------------------- graphlets
+
+#: Names of the columns of `graphlet_counts`: connected shapes first, of three nodes, then of four.
+GRAPHLETS = ("path3", "triangle", "star4", "path4", "paw", "cycle4", "diamond", "k4")
+DISCONNECTED = ("edge+1", "empty3", "edge+2", "two edges", "path3+1", "triangle+1", "empty4")
+
+
+def graphlet_counts(edge_index: Tensor, graph: Tensor, graphs: int) -> Tensor:
+    """Exact numbers of induced subgraphs of 3 and 4 nodes by shape, [G, 15] in double precision.
+
+    Columns are `GRAPHLETS` then `DISCONNECTED`. First copies that need not be induced are counted, from
+    degrees, triangles and common neighbours; then what each holds of the denser shapes is taken off.
+    """
+    nodes = graph.numel()
+    adjacency = Adjacency.of(edge_index, nodes)
+    degree = adjacency.degree.double()
+
+    def total(owner: Tensor, value: Tensor) -> Tensor:
+        return torch.bincount(owner, value.double(), graphs)
+
+    u, v = adjacency.source, adjacency.target
+    # Paths a - u - b with a < b, and whether a and b are joined.
+    left, b = expand(adjacency.start[u], adjacency.degree[u], v)
+    centre, a = u[left], v[left]
+    once = a < b
+    centre, a, b = centre[once], a[once], b[once]
+    closed = adjacency.place(a, b)
+    is_closed = closed >= 0
+    # Each triangle closes three paths; at the row a -> b of one path it stands once for its edge a-b.
+    per_edge = torch.bincount(closed[is_closed], minlength=u.numel()).double()  # on rows u < v
+    per_node = torch.bincount(centre[is_closed], minlength=nodes).double()
+    ends, common = (a * nodes + b).unique(return_counts=True)
+    up = u < v
+
+    n = torch.bincount(graph, minlength=graphs).double()
+    m = total(graph[u], torch.full_like(u, 1)) / 2
+    paths = total(graph, _choose(degree, 2))
+    triangles = total(graph, per_node) / 3
+    stars = total(graph, _choose(degree, 3))
+    long_paths = total(graph[u[up]], (degree[u[up]] - 1) * (degree[v[up]] - 1)) - 3 * triangles
+    paws = total(graph, per_node * (degree - 2))
+    cycles = total(graph[ends // max(nodes, 1)], _choose(common.double(), 2)) / 2
+    diamonds = total(graph[u], _choose(per_edge, 2))
+    k4 = _cliques(adjacency, torch.stack([a, b, centre])[:, is_closed & (centre > b)], graph, graphs)
+
+    diamond = diamonds - 6 * k4
+    cycle = cycles - diamond - 3 * k4
+    paw = paws - 4 * diamond - 12 * k4
+    star = stars - paw - 2 * diamond - 4 * k4
+    path = long_paths - 4 * cycle - 2 * paw - 6 * diamond - 12 * k4
+    wedge = paths - 3 * triangles
+    triangle_1 = triangles * (n - 3).clamp(min=0) - paw - 2 * diamond - 4 * k4
+    wedge_1 = paths * (n - 3).clamp(min=0) - 3 * triangle_1
+    wedge_1 = wedge_1 - 3 * star - 2 * path - 4 * cycle - 5 * paw - 8 * diamond - 12 * k4
+    matching = _choose(m, 2) - paths - path - 2 * cycle - paw - 2 * diamond - 3 * k4
+    edge_2 = m * _choose((n - 2).clamp(min=0), 2) - 2 * matching - 2 * wedge_1 - 3 * triangle_1
+    edge_2 = edge_2 - 3 * star - 3 * path - 4 * cycle - 4 * paw - 5 * diamond - 6 * k4
+    edge_1 = m * (n - 2).clamp(min=0) - 2 * wedge - 3 * triangles
+    four = [star, path, paw, cycle, diamond, k4]
+    loose = [edge_2, matching, wedge_1, triangle_1]
+    empty_3 = _choose(n, 3) - wedge - triangles - edge_1
+    empty_4 = _choose(n, 4) - sum(four) - sum(loose)
+    return torch.stack([wedge, triangles, *four, edge_1, empty_3, *loose, empty_4], 1)
+
+
+def _choose(n: Tensor, k: int) -> Tensor:
+    """Binomial coefficient, 0 where n < k."""
+    out = torch.ones_like(n)
+    for i in range(k):
+        out = out * (n - i) / (i + 1)
+    return torch.where(n >= k, out, 0.0)
+
+
+def _cliques(adjacency: Adjacency, triangles: Tensor, graph: Tensor, graphs: int) -> Tensor:
+    """Complete subgraphs of four nodes, [G]: triangles a < b < c [3, T] and a neighbour of c beyond it."""
+    a, b, c = triangles
+    which, d = adjacency.neighbours(c)
+    beyond = d > c[which]
+    which, d = which[beyond], d[beyond]
+    whole = (adjacency.place(a[which], d) >= 0) & (adjacency.place(b[which], d) >= 0)
+    return torch.bincount(graph[d[whole]], minlength=graphs).double()

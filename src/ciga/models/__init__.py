@@ -1,0 +1,1 @@
+"""Models of one's own data: fit, save, load, predict, export."""

@@ -1,0 +1,296 @@
+"""From a dataset to a model: the method and ERM over several seeds, gathered with what they scored.
+
+Training is `ciga.runs.plan.execute`, so a broken fit continues where it stopped, and the next fit
+reuses ERM's runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ciga.data.check.report import check
+from ciga.errors import CigaError, UsageError
+from ciga.files import read_tensors
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import GraphStore
+from ciga.models.model import Model, featuriser_of
+from ciga.models.shift import MEASURES, Gauge
+from ciga.models.summary import advice, compare, plots
+from ciga.nn.encoder import Spec
+from ciga.parallel import cores, parallel_map
+from ciga.progress import Progress, silent
+from ciga.runs.plan import Plan, execute, plan
+from ciga.runs.records import Runs
+from ciga.scoring.selection import default_selector
+from ciga.training.loop import pick_device
+
+YARDSTICK = "erm"
+#: `report(done, total, text)`: epochs done over all runs, epochs at most, and the latest news.
+Epochs = Callable[[int, int, str], None]
+
+
+def fit_ensemble(
+    dataset: str,
+    method: str,
+    *,
+    seeds: int = 3,
+    data: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    preset: str = "published",
+    plugins: Sequence[str | Path] = (),
+    runs_dir: str | Path = "runs",
+    device: str = "auto",
+    progress: Progress = silent,
+    on_epochs: Epochs = silent,
+) -> Model:
+    """Train `method`, and ERM under the same conditions, with seeds 1…n; choose epochs by validation."""
+    given = dict(settings or {})
+    if str(given.setdefault("members", 1)) != "1":
+        raise UsageError(
+            "A model has a network for every seed: say how many with --seeds, and leave members out."
+        )
+    shared: dict[str, Any] = {
+        "data": dict(data or {}),
+        "preset": preset,
+        "plugins": [str(p) for p in plugins],
+    }
+    mine: list[dict[str, Any]] = [
+        {"dataset": dataset, "method": method, "seed": s, "settings": given, **shared}
+        for s in range(1, seeds + 1)
+    ]
+    plans = [plan(**job) for job in mine]
+    theirs: list[dict[str, Any]] = []
+    if method != YARDSTICK:
+        # The same network and schedule: what differs is the objective.
+        groups = (plans[0].settings.backbone, plans[0].settings.training)
+        same = {k: v for group in groups for k, v in vars(group).items()}
+        theirs = [{**job, "method": YARDSTICK, "settings": same} for job in mine]
+    splits = plans[0].load(progress)  # once here, so that the workers find it in the cache
+    records = train([*mine, *theirs], runs_dir, device, on_epochs)
+    rivals = [plan(**job) for job in theirs]
+    return gather(plans, records[: len(plans)], runs_dir, splits, rivals, records[len(plans) :])
+
+
+def train(
+    jobs: Sequence[dict[str, Any]], runs_dir: str | Path, device: str = "auto", on_epochs: Epochs = silent
+) -> list[dict[str, Any]]:
+    """The records of all jobs (arguments of `plan`), as many at a time as there are cores."""
+    plans = [plan(**job) for job in jobs]
+    known = [Runs(runs_dir).find(p.config) for p in plans]
+    if None not in known:
+        return [record for record in known if record is not None]
+    total = sum(map(_epochs, plans))
+    with tempfile.TemporaryDirectory() as news:
+        done = threading.Event()
+        watcher = threading.Thread(target=_watch, args=(Path(news), len(jobs), total, on_epochs, done))
+        watcher.start()
+        try:
+            workers = 1 if pick_device(device).type != "cpu" else cores()
+            every = [
+                (job, str(runs_dir), device, str(Path(news) / f"{i}.json")) for i, job in enumerate(jobs)
+            ]
+            records = parallel_map(_one, every, silent, "runs", workers, chunk=1)
+        finally:
+            done.set()
+            watcher.join()
+    on_epochs(total, total, "done")
+    return records
+
+
+def _epochs(planned: Plan) -> int:
+    return 1 if planned.settings.method.closed_form else planned.settings.training.epochs
+
+
+def _one(job: tuple[dict[str, Any], str, str, str]) -> dict[str, Any]:
+    arguments, runs_dir, device, news = job
+    planned = plan(**arguments)
+    name = f"{planned.config.method} seed {planned.config.seed}"
+
+    def tell(row: dict[str, Any], epochs: int) -> None:
+        shown = {k: v["accuracy"] for k, v in row["metrics"].items() if k.endswith("_val")}
+        scores = " ".join(f"{k} {v:.3f}" for k, v in shown.items())
+        text = f"{name}: epoch {row['epoch'] + 1} {scores}"
+        Path(news).write_text(json.dumps({"done": row["epoch"] + 1, "text": text}))
+
+    record = execute(planned, runs_dir, device=device, on_epoch=tell)
+    Path(news).write_text(json.dumps({"done": _epochs(planned), "text": f"{name} is ready"}))
+    return record
+
+
+def _watch(news: Path, runs: int, total: int, on_epochs: Epochs, done: threading.Event) -> None:
+    """Read what the workers wrote, twice a second."""
+    said: object = None
+    while not done.wait(0.5):
+        found = []
+        for i in range(runs):
+            try:
+                found.append((news / f"{i}.json", json.loads((news / f"{i}.json").read_text())))
+            except (OSError, ValueError):  # not there yet, or being written
+                continue
+        if found:
+            latest = max(found, key=lambda item: item[0].stat().st_mtime)[1]
+            now = (sum(item["done"] for _, item in found), total, str(latest["text"]))
+            if now != said:
+                on_epochs(*now)
+            said = now
+
+
+# ---------------------------------------------------------------- from runs to a model
+
+
+def gather(
+    plans: Sequence[Plan],
+    records: Sequence[Mapping[str, Any]],
+    runs_dir: str | Path,
+    splits: Splits,
+    rivals: Sequence[Plan] = (),
+    rival_records: Sequence[Mapping[str, Any]] = (),
+) -> Model:
+    """The model of finished runs that differ in their seed only, with its gauge and its story."""
+    model = _members(plans, runs_dir, splits)
+    model.gauge = Gauge.calibrate(model.embed, splits)
+    rival = _members(rivals, runs_dir, splits) if rivals else None
+    runs = {model.method: records, **({rival.method: rival_records} if rival else {})}
+    model.story = tell(model, splits, runs, rival)
+    return model
+
+
+def _members(plans: Sequence[Plan], runs_dir: str | Path, splits: Splits) -> Model:
+    spec, first = Spec.of(splits), plans[0]
+    rule = default_selector(list(splits), first.settings.method.selects_by_rest).name
+    members = []
+    for planned in plans:
+        network = planned.settings.method.network(spec, planned.settings.backbone)
+        file = Path(runs_dir) / planned.config.hash / f"weights.{rule}.safetensors"
+        try:
+            network.load_state_dict(read_tensors(file)[0])
+        except RuntimeError as error:
+            raise CigaError(f"{file} does not fit its run: delete its folder to run it again.") from error
+        members.append(network.eval())
+    source = {"dataset": first.config.dataset, "options": dict(first.config.data)}
+    return Model(
+        method=first.config.method,
+        settings=first.settings.flat(),
+        spec=spec,
+        classes=list(splits.task.class_names or map(str, range(splits.task.classes))),
+        metric=splits.task.metric,
+        seeds=[p.config.seed for p in plans],
+        members=members,
+        selection=rule,
+        featuriser=featuriser_of([splits.train], source),
+        source=source,
+        fingerprint=splits.fingerprint(),
+    )
+
+
+def tell(
+    model: Model,
+    splits: Splits,
+    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    rival: Model | None = None,
+) -> dict[str, Any]:
+    """What the report and the summary show of training: plain values, ready for JSON."""
+    names = [name for name in splits if name != "train"] or ["train"]
+    where = next(name for name in ("ood_test", "id_test", "ood_val", "id_val", "train") if name in splits)
+    pictures, flagged = {}, {}
+    comparison = None
+    for name in names:
+        every, shift = _scan(model, splits[name])
+        pictures[name] = plots(every.mean(0), splits[name].y)
+        flagged[name] = shift
+        if name == where and rival is not None:
+            theirs, _ = _scan(rival, splits[name])
+            comparison = compare(every, theirs, splits[name].y, splits.task.metric)
+    told = {
+        **outline(runs, splits.task.metric, model.selection),
+        "pictures": pictures,
+        "flagged": flagged,
+        "where": where,
+        "comparison": comparison,
+        "advice": advice(model.method, comparison, len(model.seeds), where, splits.task.metric),
+        "data": check(splits).as_dict(),
+        "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    }
+    told["data"]["rejected"] = len(told["data"]["rejected"])  # the rows stay with the data
+    story: dict[str, Any] = _plain(told)
+    return story
+
+
+def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str) -> dict[str, Any]:
+    """Scores and learning curves of each method's runs: what a story has at the least."""
+    found: dict[str, Any] = _plain(
+        {
+            "metric": metric,
+            "selection": selection,
+            "rules": {name: some[0].get("selection", selection) for name, some in runs.items()},
+            "scores": {name: _scores(records) for name, records in runs.items()},
+            "histories": {name: [_short(r["history"], metric) for r in some] for name, some in runs.items()},
+            "seconds": {name: [r["seconds"] for r in records] for name, records in runs.items()},
+            "hashes": {name: [r["hash"] for r in some] for name, some in runs.items() if "hash" in some[0]},
+        }
+    )
+    return found
+
+
+def _scan(model: Model, store: GraphStore) -> tuple[Tensor, dict[str, float]]:
+    """Each member's probabilities [S, n, C], and how much of the data the gauge flags, by measure."""
+    every, ratios = [], []
+    for batch in store.batches(256, chunk=4):
+        seen = model.look(batch)
+        every.append(seen.every)
+        if model.gauge is not None:
+            ratios.append(model.gauge.measure(batch, seen.embedded).ratio)
+    out: dict[str, float] = {}
+    if ratios:
+        above = torch.cat(ratios) > 1
+        out = {"any": float(above.any(1).double().mean())}
+        out |= {name: float(above[:, i].double().mean()) for i, name in enumerate(MEASURES)}
+    return torch.cat(every, 1), out
+
+
+def _scores(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """selector -> split -> metric -> one value for each seed."""
+    out: dict[str, Any] = {}
+    for selector in records[0]["selected"]:
+        mine = [r["selected"][selector] for r in records]
+        out[selector] = {
+            split: {metric: [m[split][metric] for m in mine] for metric in mine[0][split]}
+            for split in mine[0]
+            if split not in ("epoch", "selector")
+        }
+        chosen = [m["epoch"] for m in mine]
+        out[selector]["epoch"] = [e for c in chosen for e in (c if isinstance(c, list) else [c])]
+    return out
+
+
+def _short(history: Sequence[Mapping[str, Any]], metric: str) -> list[dict[str, Any]]:
+    """The learning curves: loss terms, and the metric of each split."""
+    return [
+        {
+            "epoch": row["epoch"],
+            "terms": row["terms"],
+            "metrics": {split: {metric: m[metric]} for split, m in row["metrics"].items()},
+        }
+        for row in history
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """The same with floats of six digits and None for what is not a number: small, and valid JSON."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value if isinstance(value, (str, int, bool, type(None))) else value.item()

@@ -1,0 +1,99 @@
+"""Model folders read with suspicion: they may come from anyone, so nothing in them is believed unchecked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ciga.errors import CigaError, UsageError
+from ciga.files import read_tensors
+from ciga.nn.encoder import Spec
+from ciga.runs.settings import Settings
+
+#: Endings of files that can run code when loaded. We never load them, and a folder with one is not ours.
+PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt", ".joblib", ".npy", ".npz")
+#: A description larger than this is not one that we wrote.
+LARGEST_JSON = 64 * 2**20
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that holds something other than a model: nothing of it shall be lost."""
+    if folder.exists() and (
+        not folder.is_dir() or (any(folder.iterdir()) and not (folder / "model.json").is_file())
+    ):
+        raise UsageError(f"{folder} exists and is not a model folder: choose another --out.")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse folders with pickles in them, or with links that lead out."""
+    if not (folder / "model.json").is_file():
+        raise CigaError(f"{folder} is not a model folder: it has no model.json.")
+    inside = folder.resolve()
+    for path in folder.rglob("*"):
+        if path.suffix.lower() in PICKLES:
+            raise CigaError(
+                f"{folder} holds {path.name}, a kind of file that can run code when loaded: "
+                "this is no folder that ciga wrote."
+            )
+        if not path.resolve().is_relative_to(inside):
+            raise CigaError(f"{path} points outside of its model folder.")
+
+
+def check_featuriser(folder: Path, featuriser: dict[str, Any]) -> None:
+    """Refuse graphs made in another way than this version makes them."""
+    if featuriser["kind"] not in ("smiles", "graphs"):
+        raise ValueError("featuriser")
+    if featuriser["kind"] == "smiles":
+        from ciga.data.reading import featurise as molecules
+
+        if featuriser["version"] != molecules.VERSION:
+            raise CigaError(
+                f"{folder} reads SMILES by version {featuriser['version']!r} of the atom features, this ciga "
+                f"has version {molecules.VERSION}: fit the model again."
+            )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object from a JSON file."""
+    if path.stat().st_size > LARGEST_JSON:
+        raise CigaError(f"{path} is too large to be the description of a model.")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise CigaError(f"{path} is damaged: fit the model again.") from None
+    if not isinstance(value, dict):
+        raise CigaError(f"{path} is damaged: fit the model again.")
+    return value
+
+
+def load_network(path: Path, chosen: Settings, spec: Spec) -> nn.Module:
+    """The network with the weights of a file; sizes are compared before anything large is made."""
+    tensors, _ = read_tensors(path)
+    misfit = CigaError(f"The weights in {path} do not fit the model.json beside them.")
+    try:
+        if not chosen.method.closed_form and not _plausible(tensors, chosen, spec):
+            raise misfit
+        network = chosen.method.network(spec, chosen.backbone)
+        network.load_state_dict(tensors)
+    except (RuntimeError, ValueError, TypeError, MemoryError):
+        raise misfit from None
+    if not all(bool(t.isfinite().all()) for t in tensors.values() if t.is_floating_point()):
+        raise CigaError(f"The weights in {path} are not all numbers: fit the model again.")
+    return network.eval()
+
+
+def _plausible(tensors: dict[str, Tensor], chosen: Settings, spec: Spec) -> bool:
+    """Whether a network of these settings has tensors of these shapes: found out without making them."""
+    if chosen.backbone.layers > len(tensors):
+        return False
+    try:
+        with torch.device("meta"):
+            state = chosen.method.network(spec, chosen.backbone).state_dict()
+    except (NotImplementedError, RuntimeError):
+        # Some layers compute while they are built. All of them hold a square of their width.
+        return chosen.backbone.width**2 <= sum(t.numel() for t in tensors.values())
+    return {k: v.shape for k, v in state.items()} == {k: v.shape for k, v in tensors.items()}

@@ -1,0 +1,280 @@
+"""A fitted model: an ensemble over seeds, and the folder it lives in.
+
+    MODEL/
+      model.json            method, settings, classes, featuriser, data fingerprint, versions
+      weights-1.safetensors weights of seed 1, and one such file for each further seed
+      shift.safetensors     the shift gauge (absent where there is none)
+      story.json            scores, learning curves and advice from training, for the report (may be absent)
+
+Nothing in a folder is executed, no file name is read from inside it, and everything is checked before use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ciga.errors import CigaError, UsageError
+from ciga.files import read_tensors, write_json, write_tensors
+from ciga.graphs.store import Batch, GraphStore
+from ciga.methods.base import Method
+from ciga.models.folder import check_featuriser, check_folder, check_free, load_network, read_json
+from ciga.models.shift import Gauge
+from ciga.nn.encoder import Spec
+from ciga.runs.records import versions
+from ciga.runs.settings import Settings, resolve
+
+FORMAT = "ciga.models.model/2"
+
+
+@dataclass
+class Seen:
+    """What the ensemble makes of a batch. The edge tensors are None for methods that extract nothing."""
+
+    every: Tensor  # [S, G, C] each member's probabilities
+    probability: Tensor  # [G, C] their mean
+    spread: Tensor  # [G] standard deviation over the members of the predicted class's probability
+    embedded: list[Tensor]  # each member's graph representations [G, d]
+    score: Tensor | None = None  # [P] mean probability of each undirected edge to be kept
+    kept: Tensor | None = None  # [P] the subgraph by that score, within the method's budget
+    member_kept: Tensor | None = None  # [S, P] each member's own choice
+
+
+@dataclass
+class Model:
+    """Networks of one method trained with several seeds, with all that is needed to use them."""
+
+    method: str
+    settings: dict[str, Any]
+    spec: Spec
+    classes: list[Any]
+    metric: str
+    seeds: list[int]
+    members: list[nn.Module]
+    selection: str = "last"
+    featuriser: dict[str, Any] = field(default_factory=lambda: {"kind": "graphs"})
+    source: dict[str, Any] = field(default_factory=dict)  # dataset and options it was fitted on
+    fingerprint: str = ""
+    versions: dict[str, str] = field(default_factory=versions)
+    gauge: Gauge | None = None
+    story: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)  # of the estimator that made it
+
+    # ---------------------------------------------------------------- use
+
+    @cached_property
+    def chosen(self) -> Settings:
+        """The settings as objects."""
+        return resolve(self.method, self.settings, preset="none")
+
+    @property
+    def rule(self) -> Method:
+        """The method itself."""
+        return self.chosen.method
+
+    @property
+    def names(self) -> list[str]:
+        """The classes as text."""
+        return [str(c) for c in self.classes]
+
+    def to(self, device: torch.device | str) -> Model:
+        for member in self.members:
+            member.to(device)
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        return next((p.device for m in self.members for p in m.parameters()), torch.device("cpu"))
+
+    def check(self, store: GraphStore) -> None:
+        """Refuse graphs with other numbers of features than those it was trained on."""
+        for what in ("features", "edge_features"):
+            mine = store.num_features if what == "features" else store.edge_features
+            if mine != getattr(self.spec, what):
+                wanted = getattr(self.spec, what)
+                raise UsageError(
+                    f"The graphs have {mine} {what.replace('_', ' ')}, the model was trained on {wanted}."
+                )
+
+    @torch.inference_mode()
+    def look(self, batch: Batch) -> Seen:
+        """Predictions, representations and edge scores of the ensemble on one batch, on the CPU."""
+        batch = batch.to(self.device)
+        found = [self._member(m, batch) for m in self.members]
+        every = torch.stack([logits.softmax(1) for logits, _, _ in found])  # [S, G, C]
+        mean = every.mean(0)
+        best = mean.argmax(1)
+        of_best = every[:, torch.arange(len(best), device=best.device), best]
+        spread = of_best.std(0) if len(found) > 1 else torch.full_like(of_best[0], torch.nan)
+        seen = Seen(every.cpu(), mean.cpu(), spread.cpu(), [h.cpu() for _, _, h in found])
+        edges = [e for _, e, _ in found if e is not None]
+        if edges:
+            score = torch.stack([s.sigmoid() for s, _ in edges]).mean(0)
+            kept = torch.stack([k for _, k in edges])
+            seen.score, seen.member_kept = score.cpu(), kept.cpu()
+            seen.kept = self._choose(score, kept, batch).cpu()
+        return seen
+
+    def probabilities(self, batch: Batch) -> Tensor:
+        """[G, C], the mean over the members."""
+        return self.look(batch).probability
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        """Each member's representations of the graphs, [G, d]."""
+        return self.look(batch).embedded
+
+    def _member(
+        self, network: nn.Module, batch: Batch
+    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None, Tensor]:
+        """Logits, edge scores, and what the head saw (the logits themselves where there is no head)."""
+        network.eval()
+        caught: list[Tensor] = []
+        head = getattr(network, "head", None)
+        handle = (
+            head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0]))
+            if isinstance(head, nn.Module)
+            else None
+        )
+        try:
+            logits, edges = self.rule.infer(network, batch)
+        finally:
+            if handle is not None:
+                handle.remove()
+        whole = bool(caught) and caught[-1].shape[:1] == logits.shape[:1]
+        return logits, edges, caught[-1] if whole else logits
+
+    def _choose(self, score: Tensor, kept: Tensor, batch: Batch) -> Tensor:
+        """The ensemble's subgraph [P]: the budget applied to the mean score, else the members' majority."""
+        extractor = getattr(self.members[0], "extractor", None)
+        if len(self.members) == 1 or extractor is None:
+            return kept.float().mean(0) >= 0.5
+        chosen: Tensor = extractor.keep(score.logit(eps=1e-7), batch)
+        return chosen
+
+    @contextmanager
+    def keeping_all(self) -> Iterator[Model]:
+        """For this time, members that select edges keep all that they are given."""
+        extractors: list[Any] = [m.extractor for m in self.members if hasattr(m, "extractor")]
+        before = [(e.budget, e.size) for e in extractors]
+        for extractor in extractors:
+            extractor.budget, extractor.size = "ratio", 1.0
+        try:
+            yield self
+        finally:
+            for extractor, (budget, size) in zip(extractors, before, strict=True):
+                extractor.budget, extractor.size = budget, size
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, folder: str | Path) -> None:
+        """Write the folder; an older model there is replaced."""
+        folder = Path(folder)
+        check_free(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "model.json").unlink(missing_ok=True)
+        for old in [*folder.glob("weights-*.safetensors"), folder / "shift.safetensors"]:
+            old.unlink(missing_ok=True)
+        for seed, member in zip(self.seeds, self.members, strict=True):
+            write_tensors(folder / f"weights-{seed}.safetensors", member.state_dict(), {"format": FORMAT})
+        if self.gauge is not None:
+            write_tensors(folder / "shift.safetensors", self.gauge.tensors, {"format": FORMAT})
+        write_json(folder / "story.json", self.story)
+        # The description comes last: a folder without it is no model, whatever else is in it.
+        write_json(
+            folder / "model.json",
+            {
+                "format": FORMAT,
+                "method": self.method,
+                "settings": self.settings,
+                "spec": asdict(self.spec),
+                "classes": self.classes,
+                "metric": self.metric,
+                "seeds": self.seeds,
+                "selection": self.selection,
+                "featuriser": self.featuriser,
+                "source": self.source,
+                "fingerprint": self.fingerprint,
+                "shift": None if self.gauge is None else self.gauge.about(),
+                "parameters": self.parameters,
+                "versions": self.versions,
+            },
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path, device: torch.device | str = "cpu") -> Model:
+        """Read a model folder. Whatever does not fit is refused with one sentence."""
+        folder = Path(folder)
+        check_folder(folder)
+        about = read_json(folder / "model.json")
+        if about.get("format") != FORMAT:
+            raise CigaError(
+                f"{folder} has the format {about.get('format')!r}, this version reads {FORMAT}: fit it again."
+            )
+        try:
+            spec = Spec(**{**about["spec"], "degrees": tuple(map(int, about["spec"]["degrees"]))})
+            seeds = [int(seed) for seed in about["seeds"]]
+            if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
+                raise ValueError("seeds")
+            if len(about["classes"]) != spec.classes:
+                raise ValueError("classes")
+            check_featuriser(folder, about["featuriser"])
+            keys = ("method", "settings", "classes", "metric", "selection", "featuriser", "source")
+            model = cls(
+                spec=spec,
+                seeds=seeds,
+                members=[],
+                fingerprint=str(about["fingerprint"]),
+                versions=dict(about["versions"]),
+                parameters=dict(about["parameters"]),
+                **{key: about[key] for key in keys},
+            )
+            chosen = model.chosen
+            shift = about["shift"]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CigaError(f"{folder / 'model.json'} is damaged ({error!r}): fit the model again.") from None
+        for seed in seeds:
+            model.members.append(load_network(folder / f"weights-{seed}.safetensors", chosen, spec))
+        if shift is not None:
+            tensors, _ = read_tensors(folder / "shift.safetensors")
+            width = spec.features + spec.edge_features
+            try:
+                model.gauge = Gauge.restore(tensors, shift, len(seeds), width, spec.classes)
+            except (ValueError, KeyError, TypeError, CigaError):
+                raise CigaError(f"{folder / 'shift.safetensors'} does not fit the model.") from None
+        story = folder / "story.json"
+        model.story = read_json(story) if story.is_file() else {}
+        return model.to(device)
+
+
+def rule_of(story: Mapping[str, Any], method: str) -> str:
+    """The rule that chose the epochs of a method's runs: a rival may have another one than the model."""
+    rule: str = story.get("rules", {}).get(method, story["selection"])
+    return rule
+
+
+def featuriser_of(stores: Sequence[GraphStore], source: dict[str, Any]) -> dict[str, Any]:
+    """How graphs of this kind come about: from SMILES where the data has them, else as they are."""
+    from ciga.data.reading import featurise as molecules
+
+    first = stores[0]
+    shape = (first.num_features, first.edge_features)
+    if "smiles" not in first.columns or shape != (molecules.ATOM_FEATURES, molecules.BOND_FEATURES):
+        return {"kind": "graphs", "label": source.get("options", {}).get("label", "y")}
+    from ciga.data.reading import chem
+
+    options = source.get("options", {})
+    return {
+        "kind": "smiles",
+        "column": options.get("smiles", "smiles"),
+        "label": options.get("label", "label"),
+        "threshold": options.get("threshold"),
+        "version": molecules.VERSION,
+        "rdkit": chem.version(),
+    }

@@ -1,0 +1,125 @@
+"""Which settings a run has: defaults, then a preset's rules, then a settings file, then the user's words."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ciga import options
+from ciga.errors import UsageError, unknown
+from ciga.methods.base import Method, methods
+from ciga.nn.encoder import Backbone
+from ciga.training.ensemble import Members
+from ciga.training.loop import Training, check_schedule
+
+#: `published` is what the paper used; `tuned` differs from it where it was searched again on validation data.
+DEFAULT_PRESET = "tuned"
+
+
+@dataclass
+class Settings:
+    """The three option groups of a run; their names do not overlap, so one flat mapping says it all."""
+
+    method: Method
+    backbone: Backbone
+    training: Training
+
+    def __post_init__(self) -> None:
+        check_schedule(self.method, self.training)
+
+    @property
+    def learner(self) -> Method:
+        """What is trained and asked: the method, or several networks of it."""
+        several = self.training.members > 1
+        return Members(self.method, self.training.members) if several else self.method
+
+    def flat(self) -> dict[str, Any]:
+        """Every option and its value."""
+        return {k: v for group in self.groups() for k, v in options.as_dict(group).items()}
+
+    def changed(self) -> dict[str, Any]:
+        """The options whose value is not the default."""
+        out: dict[str, Any] = {}
+        for group in self.groups():
+            fields = options.fields_of(type(group))
+            out |= {k: v for k, v in options.as_dict(group).items() if v != fields[k].default}
+        return out
+
+    def groups(self) -> tuple[Any, Any, Any]:
+        return self.method, self.backbone, self.training
+
+
+def resolve(
+    method: str,
+    values: Mapping[str, Any] | None = None,
+    *,
+    dataset: str = "",
+    data: Mapping[str, Any] | None = None,
+    preset: str = DEFAULT_PRESET,
+) -> Settings:
+    """The settings of `method` on `dataset`; `values` override the preset. Unknown keys are refused."""
+    kinds: tuple[type[Any], ...] = (methods[method], Backbone, Training)
+    known: dict[str, type[Any]] = {}
+    for kind in kinds[::-1]:
+        for key in options.fields_of(kind):
+            if key in known:
+                raise UsageError(f"The method {method} has an option '{key}', as every run has: rename it.")
+            known[key] = kind
+    merged = {**_from_preset(preset, method, dataset, data or {}, known), **(values or {})}
+    for key in merged:
+        if key not in known:
+            raise unknown(f"setting of {method}", key, known)
+    parts = [{k: v for k, v in merged.items() if known[k] is kind} for kind in kinds]
+    chosen, backbone, training = (
+        options.build(kind, part, "setting") for kind, part in zip(kinds, parts, strict=True)
+    )
+    return Settings(chosen, backbone, training)
+
+
+def presets() -> list[str]:
+    """The names of the presets that come with the library."""
+    return sorted(f.name.removesuffix(".toml") for f in files(__name__).iterdir() if f.name.endswith(".toml"))
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """A settings file: TOML with one key per setting, as `ciga tune --out` writes it."""
+    path = Path(path)
+    if not path.is_file():
+        raise UsageError(f"There is no settings file {path}.")
+    try:
+        return tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not a valid TOML file: {error}.") from None
+
+
+@cache
+def _rules(preset: str) -> list[dict[str, Any]]:
+    if preset not in presets():
+        raise unknown("preset", preset, [*presets(), "none"])
+    text = tomllib.loads((files(__name__) / f"{preset}.toml").read_text())
+    below = _rules(text["base"]) if "base" in text else []
+    return [*below, *text["rule"]]
+
+
+def _from_preset(
+    preset: str, method: str, dataset: str, data: Mapping[str, Any], known: Mapping[str, type]
+) -> dict[str, Any]:
+    """What the rules that fit say: `set` always, `option` only for methods that have such an option."""
+    out: dict[str, Any] = {}
+    for rule in [] if preset == "none" else _rules(preset):
+        fits = _fits(dataset, rule.get("dataset", "*")) and _fits(method, rule.get("method", "*"))
+        if fits and all(data.get(k) == v for k, v in rule.get("data", {}).items()):
+            out |= rule.get("set", {})
+            out |= {k: v for k, v in rule.get("option", {}).items() if k in known}
+    return out
+
+
+def _fits(name: str, patterns: str | list[str]) -> bool:
+    """Whether a name is like a pattern, or like one of several."""
+    return any(fnmatchcase(name, p) for p in (patterns if isinstance(patterns, list) else [patterns]))

@@ -1,0 +1,1 @@
+"""Training one network: the loop, its schedule, and what it saves."""

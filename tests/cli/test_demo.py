@@ -1,0 +1,63 @@
+"""The demo on a handful of graphs: its table, its picture, and where it says they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ciga.cli import demo
+from tests.helpers import SHORT, TINY, ciga
+
+
+def small(method: str, seed: int, quick: bool) -> dict[str, Any]:
+    """What `demo._job` makes, with less of everything."""
+    data = {**TINY, "bias": 0.9}
+    return {"dataset": demo.DATASET, "method": method, "seed": seed, "data": data, "settings": SHORT}
+
+
+def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pyplot = pytest.importorskip(
+        "matplotlib.pyplot", reason="matplotlib is missing: pip install 'ciga[report]'"
+    )
+    monkeypatch.setattr(demo, "_job", small)
+    out = tmp_path / "out"
+    code, printed, err = ciga(monkeypatch, capsys, "demo", "--quick", "--seeds", 2, "--out", out)
+    assert code == 0, err
+    assert "training: " in err  # where there is no terminal, too
+    assert "epochs; " in err
+    for word in (
+        "erm",
+        "ciga-complement",
+        "test accuracy",
+        "worst class",
+        "edge AUROC",
+        "seconds",
+        "2 seeds",
+        "ood-val",
+    ):
+        assert word in printed
+    assert str(out / "records.json") in printed
+    assert str(out / "subgraphs.png") in printed
+    assert printed.rstrip().endswith(f"report: {out / 'report.html'}")
+    page = (out / "report.html").read_text()
+    assert 'id="gallery"' in page
+    assert "erm: accuracy on ood_test" in page
+    records = json.loads((out / "records.json").read_text())
+    assert [(r["method"], r["seed"]) for r in records] == [
+        ("erm", 1), ("ciga-complement", 1), ("erm", 2), ("ciga-complement", 2),
+    ]  # fmt: skip
+    image = pyplot.imread(out / "subgraphs.png")
+    assert image[..., :3].std() > 0.02
+
+
+def test_the_plans_are_what_the_demo_says() -> None:
+    for method in ("erm", "ciga-complement"):
+        whole, quick = (demo._plan(method, 3, q).config for q in (False, True))
+        assert whole.data["bias"] == quick.data["bias"] == 0.9
+        assert (whole.data["train_per_class"], quick.data["train_per_class"]) == (3000, 300)
+        assert whole.seed == 3
+    chosen = demo._plan("ciga-complement", 1, True).config.settings
+    assert (chosen["budget"], chosen["size"]) == ("capped", 0.25)

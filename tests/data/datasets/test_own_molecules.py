@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("rdkit")
+
+from ciga.data.dataset import make
+from ciga.data.datasets.own_molecules import rejected_rows
+from ciga.data.reading import featurise as molecules
+from ciga.errors import CigaError, UsageError
+from ciga.graphs.splits import Splits
+
+TAILS = ["", "C", "CC", "OC", "NC", "FC", "ClC", "BrC", "CCC", "OCC"]
+CORES = [
+    "c1ccccc1",
+    "C1CCCCC1",
+    "c1ccncc1",
+    "C1CCCC1",
+    "c1ccoc1",
+    "c1ccsc1",
+    "C1CCNCC1",
+    "C1CCOC1",
+    "c1ccc2ccccc2c1",
+    "CCCC",
+]
+
+
+def good_rows() -> list[tuple[str, str, str, str, str]]:
+    """100 molecules, as smiles, label, assay, year, fold."""
+    out = []
+    for i in range(100):
+        smiles = f"{TAILS[i % 10]}{CORES[i // 10]}"
+        fold = "train" if i < 70 else "val" if i < 85 else "test"
+        out.append((smiles, "active" if i % 3 else "inactive", f"A{i % 4}", str(1990 + i // 5), fold))
+    return out
+
+
+HEADER = "smiles,label,assay,year,fold"
+
+
+def write(path: Path, rows: list[str], header: str = HEADER) -> Path:
+    path.write_bytes("\n".join([header, *rows]).encode("utf-8", "surrogateescape"))
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))
+    return write(tmp_path / "mols.csv", [",".join(row) for row in good_rows()])
+
+
+def build(path: Path, **options: Any) -> Splits:
+    return make("csv", {"path": str(path), **options}).build()
+
+
+def test_scaffold_is_the_default_and_no_scaffold_is_on_both_sides(table: Path) -> None:
+    splits = build(table)
+    assert {name: splits[name].num_graphs for name in splits} == {"train": 80, "ood_val": 10, "ood_test": 10}
+    assert splits.task.class_names == ("active", "inactive")
+    assert splits.task.metric == "roc_auc"
+    assert splits.notes == {"split": "scaffold"}
+    assert splits.train.env is None
+    cores = [set(molecules.scaffolds(list(splits[name].columns["smiles"]))) for name in splits]  # type: ignore[arg-type]
+    assert sum(map(len, cores)) == len(set().union(*cores)) == 10
+
+
+def test_every_row_keeps_its_label_and_line(table: Path) -> None:
+    splits = build(table, split="random", seed=5)
+    rows = good_rows()
+    seen = []
+    for name in splits:
+        part = splits[name]
+        lines = part.columns["row"]
+        assert isinstance(lines, torch.Tensor)
+        for smiles, y, line in zip(part.columns["smiles"], part.y.tolist(), lines.tolist(), strict=True):
+            assert rows[line - 2][0] == smiles
+            assert splits.task.class_names[y] == rows[line - 2][1]
+            seen.append(line)
+    assert sorted(seen) == list(range(2, 102))
+
+
+def test_splits_by_size_degree_order_and_column(table: Path) -> None:
+    by_size = build(table, split="size")
+    assert by_size.train.num_nodes.max() < by_size["ood_val"].num_nodes.min()
+    assert by_size["ood_val"].num_nodes.max() < by_size["ood_test"].num_nodes.min()
+    down = build(table, split="size", descending=True)
+    assert down.train.num_nodes.min() > down["ood_test"].num_nodes.max()
+    degree = build(table, split="degree")
+    mean = {name: (degree[name].num_edges / degree[name].num_nodes).mean() for name in degree}
+    assert mean["train"] < mean["ood_val"] < mean["ood_test"]
+    for options in (
+        {"order_column": "year"},
+        {"split": "order:year"},
+        {"split": "order", "order_column": "year"},
+    ):
+        ordered = build(table, **options)
+        assert {n: ordered[n].columns["smiles"] for n in ordered} == {
+            "train": [r[0] for r in good_rows()[:80]],
+            "ood_val": [r[0] for r in good_rows()[80:90]],
+            "ood_test": [r[0] for r in good_rows()[90:]],
+        }
+    assert ordered.notes["split"] == "order year"
+    for options in ({"split_column": "fold"}, {"split": "column:fold"}):
+        named = build(table, **options)
+        assert {n: named[n].num_graphs for n in named} == {"train": 70, "ood_val": 15, "ood_test": 15}
+
+
+def test_environments_are_numbered_from_the_training_ones(tmp_path: Path, table: Path) -> None:
+    rows = [
+        ",".join(("zz" if i >= 90 else r[2]) if k == 2 else c for k, c in enumerate(r))
+        for i, r in enumerate(good_rows())
+    ]
+    splits = build(write(tmp_path / "env.csv", rows), env="assay", split="order:year", id_val=0.2)
+    assert splits.train.env is not None
+    assert sorted(splits.train.env.unique().tolist()) == [0, 1, 2, 3]
+    assert splits["id_val"].num_graphs == 16
+    env = splits["ood_test"].env
+    assert env is not None
+    assert env.unique().tolist() == [4]
+    assert set(splits["ood_test"].columns["environment"]) == {"zz"}
+
+
+def test_several_files(tmp_path: Path, table: Path) -> None:
+    rows = [",".join(r[:2]) for r in good_rows()]
+    train, val, test = (
+        write(tmp_path / f"{name}.csv", part, "smiles,label")
+        for name, part in (("train", rows[:60]), ("val", rows[60:75]), ("test", rows[75:]))
+    )
+    splits = build(train, val_path=str(val), test_path=str(test))
+    assert {n: splits[n].num_graphs for n in splits} == {"train": 60, "ood_val": 15, "ood_test": 25}
+    assert set(splits["ood_val"].columns["file"]) == {str(val)}
+    part = build(train, test_path=str(test), split="random")
+    assert {n: part[n].num_graphs for n in part} == {"train": 53, "id_val": 7, "ood_test": 25}
+    with pytest.raises(UsageError, match="leave split out"):
+        build(train, val_path=str(val), test_path=str(test), split="size")
+    with pytest.raises(UsageError, match="There is no file"):
+        build(train, val_path=str(tmp_path / "none.csv"))
+
+
+# ---------------------------------------------------------------- bad rows
+
+TEN_BAD = {
+    "C(C,active,A1,1999,train": "unparsable SMILES",
+    "CN(C)(C)(C)C,active,A1,1999,train": "impossible molecule",
+    "CCO ethanol,active,A1,1999,train": "a space in the SMILES",
+    ",active,A1,1999,train": "missing SMILES",
+    "CCO,NaN,A1,1999,train": "missing label",
+    "CCO,active,,1999,train": "missing environment",
+    "CCO,active,A1,,train": "missing year",
+    "CCO,active,A1,soon,train": "year is no number",
+    "CCO,active,A1": "too few cells",
+    "CCO,active,A1,1999,train,more": "too many cells",
+    "C\udcffO,active,A1,1999,train": "not UTF-8",
+    "C\0O,active,A1,1999,train": "a NUL byte",
+    "CCO,perhaps,A1,1999,train": "label occurs once only",
+    '"CCO"x,active,A1,1999,train': "broken quotation marks",
+}
+
+
+def with_bad_rows(path: Path) -> Path:
+    """A bad row after each seventh good one, in the order of `TEN_BAD`."""
+    rows = [",".join(row) for row in good_rows()]
+    for number, bad in enumerate(TEN_BAD):
+        rows.insert(7 * number + number, bad)
+    return write(path, rows)
+
+
+def test_all_kinds_of_bad_rows_are_listed_with_their_line(tmp_path: Path, table: Path) -> None:
+    path = with_bad_rows(tmp_path / "bad.csv")
+    splits = build(path, env="assay", order_column="year")
+    assert sum(splits[name].num_graphs for name in splits) == 100
+    rejected = rejected_rows(splits)
+    lines = path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
+    assert [(lines[r.row - 1], r.reason) for r in rejected] == list(TEN_BAD.items())
+    assert all(r.file == str(path) for r in rejected)
+    assert all(r.detail for r in rejected)
+    assert splits.notes["rejected"].startswith(f"{len(TEN_BAD)} rows: 1 x ")
+    for reason in TEN_BAD.values():
+        assert f"1 x {reason}" in splits.notes["rejected"]
+
+
+def test_the_list_survives_the_cache_and_is_made_again_if_deleted(tmp_path: Path, table: Path) -> None:
+    path = with_bad_rows(tmp_path / "bad.csv")
+    first = build(path, env="assay", order_column="year")
+    second = build(path, env="assay", order_column="year")
+    assert second.fingerprint() == first.fingerprint()
+    assert rejected_rows(second) == rejected_rows(first)
+    Path(first.notes["rejected.file"]).unlink()
+    assert rejected_rows(build(path, env="assay", order_column="year")) == rejected_rows(second)
+
+
+@pytest.mark.parametrize(("bad", "reason"), TEN_BAD.items(), ids=TEN_BAD.values())
+def test_strict_stops_and_names_the_row(tmp_path: Path, table: Path, bad: str, reason: str) -> None:
+    rows = [",".join(row) for row in good_rows()]
+    path = write(tmp_path / "one.csv", [*rows[:30], bad, *rows[30:]])
+    with pytest.raises(CigaError, match=rf"one\.csv, row 32: {reason}"):
+        build(path, env="assay", order_column="year", strict=True)
+
+
+def test_strict_stops_at_the_first_in_the_file(tmp_path: Path, table: Path) -> None:
+    # The ragged row is noticed on reading, long before the SMILES is parsed; the SMILES stands first.
+    rows = [",".join(row) for row in good_rows()]
+    path = write(tmp_path / "two.csv", [*rows[:5], "C(C,active,A1,1999,train", *rows[5:], "CCO,active"])
+    with pytest.raises(CigaError, match=r"two\.csv, row 7: unparsable SMILES"):
+        build(path, strict=True)
+    # Nor is a row hidden by what follows from it: here one class is left.
+    with pytest.raises(CigaError, match=r"three\.csv, row 3: missing label"):
+        build(write(tmp_path / "three.csv", ["C,1", "CC,", "CCC,1"], "smiles,label"), strict=True)
+
+
+def test_a_split_name_nobody_knows(tmp_path: Path, table: Path) -> None:
+    rows = [",".join(row) for row in good_rows()]
+    splits = build(write(tmp_path / "a.csv", [*rows, "CCO,active,A1,1999,maybe"]), split_column="fold")
+    assert [(r.row, r.reason, r.value) for r in rejected_rows(splits)] == [
+        (102, "unknown split name", "maybe")
+    ]
+    with pytest.raises(CigaError, match="No row is for training"):
+        build(write(tmp_path / "b.csv", [r.replace("train", "val") for r in rows]), split_column="fold")
+
+
+def test_a_class_without_a_training_row(tmp_path: Path, table: Path) -> None:
+    rows = [",".join(row) for row in good_rows()]
+    late = [f"{'C' * n}O,new,A1,2030,test" for n in (3, 4)]
+    splits = build(write(tmp_path / "a.csv", [*rows, *late]), split_column="fold")
+    assert [(r.row, r.reason) for r in rejected_rows(splits)] == [
+        (102, "label never in training"),
+        (103, "label never in training"),
+    ]
+    assert splits.task.class_names == ("active", "inactive")
+    assert splits["ood_test"].num_graphs == 15
+
+
+def test_training_rows_of_one_class(tmp_path: Path, table: Path) -> None:
+    rows = [f"{r[0]},{'x' if i < 80 else 'y'},A,{r[3]},-" for i, r in enumerate(good_rows())]
+    with pytest.raises(CigaError, match="All training rows are of class 'x'"):
+        build(write(tmp_path / "a.csv", rows), order_column="year")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"smiles": "smile"}, "There is no column in .* called 'smile'. Did you mean smiles"),
+        ({"label": "lable"}, "Did you mean label"),
+        ({"split": "scafold"}, "split=scafold is none of scaffold"),
+        ({"split": "year"}, "split=order:year"),
+        ({"split": "order"}, "needs order_column"),
+        ({"split": "column"}, "needs split_column"),
+        ({"split": "files"}, "needs val_path and test_path"),
+        ({"fractions": "0.8,0.8,0.1"}, "add up to 1"),
+        ({"target_metric": "f1"}, "target_metric=f1"),
+        ({"label": "smiles"}, "holds no classes"),
+        ({"label": "year", "threshold": "3000"}, "one class only"),
+        ({"colour": "red"}, "There is no option of dataset csv called 'colour'"),
+    ],
+)
+def test_wrong_options_say_what_to_do(table: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(CigaError, match=message):
+        build(table, **options)
+
+
+def test_without_a_file() -> None:
+    assert make("csv").missing_files()
+    with pytest.raises(UsageError, match=r"path=FILE\.csv"):
+        make("csv").build()
+
+
+def test_labels_numbers_and_threshold(tmp_path: Path, table: Path) -> None:
+    rows = [f"{r[0]},{['0', '1.0', '1', '2'][i % 4]},{4 + i / 50}" for i, r in enumerate(good_rows())]
+    path = write(tmp_path / "n.csv", rows, "smiles,grade,pIC50")
+    splits = build(path, label="grade", split="random")
+    assert splits.task.class_names == ("0", "1", "2")
+    assert splits.task.metric == "accuracy"
+    assert build(path, label="grade", split="random", target_metric="mcc").task.metric == "mcc"
+    cut = build(path, label="pIC50", threshold=5, split="random")
+    assert sum(int(cut[n].y.sum()) for n in cut) == 50
+    with pytest.raises(CigaError, match="holds no classes"):
+        build(path, label="pIC50")
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv.gz", ".parquet"])
+def test_other_files_give_the_same_graphs(tmp_path: Path, table: Path, suffix: str) -> None:
+    text = table.read_text()
+    path = tmp_path / f"other{suffix}"
+    if suffix == ".parquet":
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.parquet as pq
+
+        columns = zip(*good_rows(), strict=True)
+        pq.write_table(pa.table({n: list(c) for n, c in zip(HEADER.split(","), columns, strict=True)}), path)
+    else:
+        path.write_bytes(
+            gzip.compress(text.encode()) if suffix.endswith("gz") else text.replace(",", "\t").encode()
+        )
+    for name in ("train", "ood_val", "ood_test"):
+        assert torch.equal(build(path)[name].x, build(table)[name].x)
+
+
+def test_the_second_load_comes_from_the_cache_and_a_changed_file_does_not(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build(table)
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("built again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(molecules, "featurise", never)
+        assert build(table).fingerprint() == first.fingerprint()
+        with pytest.raises(AssertionError, match="built again"):
+            build(table, split="size")
+    table.write_text(table.read_text() + "\nCCCCO,active,A1,1999,train\n")
+    assert sum(build(table)[n].num_graphs for n in first) == 101
+
+
+# ---------------------------------------------------------------- real files
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "label", "rows", "positive"), [("BACE", "Class", 1513, 691), ("BBBP", "p_np", 2039, 1560)]
+)
+def test_molecule_net(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, label: str, rows: int, positive: int
+) -> None:
+    path = Path(os.environ.get("CIGA_DATA", "no-such-folder")) / f"molecules/{name}.csv.gz"
+    if not path.is_file():
+        pytest.skip(f"{name}.csv.gz is not in CIGA_DATA")
+    monkeypatch.setenv("CIGA_CACHE", str(tmp_path))
+    splits = build(path, label=label, split="scaffold")
+    assert sum(splits[n].num_graphs for n in splits) == rows
+    assert sum(int(splits[n].y.sum()) for n in splits) == positive
+    assert rejected_rows(splits) == []
+    assert splits.train.num_graphs == pytest.approx(0.8 * rows, abs=1)
+    assert splits.leakage() == {"ood_val": 0, "ood_test": 0}

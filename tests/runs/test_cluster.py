@@ -1,0 +1,138 @@
+"""A Dask cluster of real worker processes on loopback, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ciga.bench.grid import Records
+from ciga.errors import CigaError
+from ciga.runs.pool.cluster import Cluster, pack, unpack
+from ciga.runs.pool.schedule import Bench
+from ciga.runs.pool.sent import Sent
+from tests.runs.test_pool import Place, undisturbed, wait_for
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (extra: cluster)")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: object) -> Place:
+    # `plugin` makes the registries forget after the test what the file registers
+    monkeypatch.setenv("SLOW_PLACE", str(tmp_path))
+    monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def dask(place: Place) -> Iterator[Any]:
+    """Two workers, each a process with one thread."""
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+    )
+    yield cluster
+    cluster.close(timeout=60)
+
+
+def test_a_killed_dask_worker_loses_nothing(place: Place, dask: Any) -> None:
+    expected = undisturbed(place)
+    runs = place.root / "runs"
+    place.hold()
+    executor = Cluster(dask.scheduler_address)
+    assert executor.slots() == 2
+    killed: list[int] = []
+
+    def kill() -> None:
+        wait_for(lambda: len(list(runs.glob("*/checkpoint.safetensors"))) == 2)
+        busy = next(address for address, tasks in executor.client.processing().items() if tasks)
+        pid = executor.client.run(os.getpid)[busy]
+        killed.append(pid)
+        os.kill(pid, signal.SIGKILL)
+        place.release()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    state = Bench(place.jobs(), Records([runs]), executor, device="cpu").run()
+    killer.join()
+    assert (state.done, state.failed) == (3, {})
+    assert place.csv(runs) == expected
+    logs = {f.name: f.read_text() for f in (runs / "bench" / "logs").glob("dask-*.log")}
+    (log,) = [text for name, text in logs.items() if f"-{killed[0]}-" in name]
+    assert "run spmotif-struc slow-erm" in log
+    # What it was at when it was killed has no end in its log, but a record from another worker.
+    assert log.count("run spmotif") > log.count("done")
+
+
+def test_data_a_worker_has_not_is_sent(place: Place) -> None:
+    """Packed here, unpacked there: the same splits, written once."""
+    spec = dict(place.jobs("erm")[0].spec)
+    files = pack(spec)
+    folder = unpack(files)
+    assert unpack(files) == folder
+    before = {f.name: f.stat().st_mtime_ns for f in folder.iterdir()}
+    unpack(files)
+    assert {f.name: f.stat().st_mtime_ns for f in folder.iterdir()} == before
+    from ciga.data.dataset import make
+
+    here = make(spec["dataset"], spec["data"]).build()
+    assert Sent(folder).build().fingerprint() == here.fingerprint()
+
+
+class Future:
+    def __init__(self, outcome: dict[str, Any]) -> None:
+        self.status, self.outcome = "finished", outcome
+
+    def result(self) -> dict[str, Any]:
+        return self.outcome
+
+    def add_done_callback(self, call: Any) -> None:
+        call(self)
+
+
+class Client:
+    """A client whose worker lacks the files until they are sent, and has a disk of its own."""
+
+    def __init__(self, elsewhere: Path) -> None:
+        self.elsewhere, self.scattered, self.calls = elsewhere, 0, 0
+
+    def nthreads(self) -> dict[str, int]:
+        return {"tcp://worker": 1}
+
+    def submit(self, function: Any, spec: dict[str, Any], files: Any, **more: Any) -> Future:
+        from ciga.runs.pool.worker import perform
+
+        self.calls += 1
+        if spec["ask_for_data"]:
+            return Future({"status": "no-data", "error": "some.json not here"})
+        place = str(self.elsewhere)
+        return Future(perform({**spec, "runs_dir": place, "splits": str(unpack(files))}, lambda m: None))
+
+    def scatter(self, files: Any, hash: bool) -> Any:
+        self.scattered += 1
+        return files
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_worker_without_our_folder_or_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent the data, once, and its records come home."""
+    client = Client(place.root / "elsewhere")
+    monkeypatch.setattr(distributed, "Client", lambda *args, **kwargs: client)
+    records = Records([place.root / "runs"])
+    todo = place.jobs("erm")
+    state = Bench(todo, records, Cluster("tcp://nowhere:1"), device="cpu").run()
+    assert (state.done, state.failed) == (3, {})
+    assert (client.scattered, client.calls) == (1, 6)
+    assert all(records.find(job.config) is not None for job in todo)
+    assert (place.root / "elsewhere" / todo[0].hash / "weights.last.safetensors").is_file()
+
+
+def test_no_scheduler() -> None:
+    with pytest.raises(CigaError, match="No Dask scheduler answers"):
+        Cluster("tcp://127.0.0.1:1")

@@ -1,0 +1,161 @@
+"""Names of runs, what is found under them, and who may write."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ciga.errors import CigaError
+from ciga.runs.records import Busy, Config, Runs, peak_memory_mb, versions
+
+BASE: dict[str, Any] = {
+    "dataset": "spmotif-struc",
+    "method": "erm",
+    "seed": 1,
+    "data": {"bias": 0.9, "motifs": ("cycle", "house")},
+    "settings": {"lr": 0.001, "width": 32},
+    "identity": {"plugin:a.py": "00ff"},
+    "changed": {"data.bias": 0.9, "width": 32},
+}
+
+
+def config(**changes: Any) -> Config:
+    return Config(**{**BASE, **changes})
+
+
+def record_of(made: Config, **changes: Any) -> dict[str, Any]:
+    record = {"hash": made.hash, "data": dict(made.data), "settings": dict(made.settings), "selected": {}}
+    return {**record, **changes}
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_the_hash_is_what_it_was() -> None:
+    """A changed hash orphans every record ever made: raise records.FORMAT if that is meant."""
+    assert config().hash == "1d94b43427b48bff"
+
+
+def test_the_hash_does_not_depend_on_order() -> None:
+    turned = {k: dict(reversed(v.items())) if isinstance(v, dict) else v for k, v in BASE.items()}
+    assert Config(**turned).hash == config().hash
+
+
+def test_what_decides_the_outcome_decides_the_hash() -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"dataset": "spmotif-mixed"},
+        {"method": "irm"},
+        {"seed": 2},
+        {"protocol": "iid"},
+        {"identity": {"plugin:a.py": "00fe"}},
+        {"changed": {"data.bias": 0.9}},
+        {"changed": {"data.bias": 0.8, "width": 32}},
+    ]
+    assert len({config(**c).hash for c in changes}) == len(changes)
+
+
+def test_a_new_option_with_its_default_changes_no_hash() -> None:
+    assert config(settings={**BASE["settings"], "brand_new": 0}).hash == config().hash
+
+
+# ---------------------------------------------------------------- finding
+
+
+def test_a_record_is_found_again(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    assert runs.find(config()) is None
+    runs.write(config(), record_of(config(), note="ours"))
+    found = runs.find(config())
+    assert found is not None
+    assert found["note"] == "ours"
+    assert runs.find(config(seed=2)) is None
+    assert [r["note"] for r in runs] == ["ours"]
+
+
+def test_a_changed_default_is_noticed(tmp_path: Path) -> None:
+    """The old record has the same hash, but was made with another value."""
+    runs = Runs(tmp_path)
+    runs.write(config(), record_of(config()))
+    for group, key, value in (("settings", "lr", 0.01), ("data", "bias", 0.5)):
+        with pytest.raises(CigaError, match=rf"when {key} was .* by default, now it is {value}"):
+            runs.find(config(**{group: {**BASE[group], key: value}}))
+    assert runs.find(config(settings={**BASE["settings"], "brand_new": 0})) is not None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"data": {}}', "null"])
+def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
+    runs = Runs(tmp_path)
+    file = runs.folder(config()) / "record.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(CigaError, match=r"record\.json is damaged: delete it to run again"):
+        runs.find(config())
+    with pytest.raises(CigaError, match="is damaged"):
+        list(runs)
+
+
+def test_records_come_from_folders_and_from_lines(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    for seed in (1, 2):
+        made = config(seed=seed)
+        runs.write(made, record_of(made, seed=seed))
+    lines = tmp_path / "table.jsonl"
+    lines.write_text('{"seed": 7}\n\n{"seed": 8}\n')
+    assert sorted(r["seed"] for r in runs) == [1, 2, 7, 8]
+    assert [r["seed"] for r in runs] == [r["seed"] for r in Runs(tmp_path)]
+    lines.write_text('{"seed": 7}\n{"seed"\n')
+    with pytest.raises(CigaError, match=r"table\.jsonl is damaged in line 2"):
+        list(runs)
+
+
+# ---------------------------------------------------------------- writing
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    """(That a killed process gives its lock back is shown with a killed process, in test_run.py.)"""
+    runs = Runs(tmp_path)
+    with runs.lock(config()) as folder:
+        assert folder == tmp_path / config().hash
+        with (
+            pytest.raises(Busy, match=f"in progress in .*process {os.getpid()} on {platform.node()}"),
+            Runs(tmp_path).lock(config()),
+        ):
+            pass
+        with runs.lock(config(seed=2)):
+            pass
+    with runs.lock(config()):
+        pass
+
+
+def test_a_record_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    runs.write(config(), record_of(config()))
+    with pytest.raises(TypeError):
+        runs.write(config(), {"cannot be": object()})
+    assert runs.find(config()) == json.loads(json.dumps(record_of(config())))
+    assert [p.name for p in runs.folder(config()).iterdir()] == ["record.json"]
+
+
+def test_the_machine() -> None:
+    assert {"python", "instructions", "ciga", "torch", "torch_geometric", "numpy"} <= set(versions())
+    assert 10 < peak_memory_mb() < 1e6
+
+
+def test_the_vector_instructions_of_a_run_are_those_that_torch_was_told_to_use() -> None:
+    code = "from ciga.runs.records import versions; print(versions()['instructions'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"ATEN_CPU_CAPABILITY": "default"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "DEFAULT"
