@@ -35,10 +35,11 @@ install: $(VENV)/.installed-dev ## Install ciga and everything for developing it
 demo: $(VENV)/.installed-report ## ERM against CIGA on a shifted dataset: a table and a picture, in minutes
 	$(BIN)/ciga demo
 
-lint: $(VENV)/.installed-dev ## Check style (ruff) and types (mypy)
+lint: $(VENV)/.installed-dev ## Check style (ruff), types (mypy) and the order of rooms (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 test: lint ## Check style and types, then run every test; ends with what was skipped and why
 	$(BIN)/pytest -n 2 --dist worksteal $(PYTEST_ARGS)
