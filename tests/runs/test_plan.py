@@ -100,6 +100,15 @@ def test_an_edited_plugin_makes_another_run(plugin: Plugin) -> None:
     assert one.hash != two.hash
 
 
+def test_a_corrected_method_finds_no_record_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tiny().config
+    assert "revision" not in before.identity
+    monkeypatch.setattr(ERM, "revision", 2)
+    after = tiny().config
+    assert after.identity == {"revision": 2}
+    assert after.hash != before.hash
+
+
 # ---------------------------------------------------------------- records
 
 

@@ -53,6 +53,8 @@ class Method:
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
+    #: Raised when the same options come to mean another computation: old records then no longer count.
+    revision: ClassVar[int] = 1
     #: What the paper's overview table says of a method.
     needs_environments: ClassVar[bool] = False
     extracts: ClassVar[bool] = False  # does it give edge scores?

@@ -58,6 +58,8 @@ def plan(
     identity |= made.identity()
     chosen = options.as_dict(made)
     resolved = resolve(method, settings, dataset=dataset, data=chosen, preset=preset)
+    if resolved.method.revision > 1:  # the first is not named, so that hashes from before revisions hold
+        identity["revision"] = resolved.method.revision
     fields = options.fields_of(type(made))
     changed = {f"data.{k}": v for k, v in chosen.items() if v != fields[k].default} | resolved.changed()
     config = Config(dataset, method, seed, chosen, resolved.flat(), protocol, identity, changed)
