@@ -26,66 +26,6 @@ def test_the_tables_are_those_of_the_records() -> None:
         assert results.filled(page.read_text()) == page.read_text(), "run: python tools/results.py"
 
 
-def test_every_list_of_records_is_shown() -> None:
-    shown = "".join(page.read_text() for page in tool().PAGES)
-    # On the page of what was spent every list is named; it must have a table as well.
-    wanted = [f"<!-- records: results/{f.name} -->" for f in (ROOT / "results").glob("*.jsonl")]
-    assert [block for block in wanted if block not in shown] == []
-
-
-def test_methods_are_compared_on_the_same_runs_only(tmp_path: Path) -> None:
-    def record(method: str, dataset: str, seed: int, accuracy: float, auroc: float | None) -> str:
-        score = {"accuracy": accuracy} | ({} if auroc is None else {"edge_auroc": auroc})
-        return json.dumps(
-            {"method": method, "dataset": dataset, "data": {"bias": 0.6, "seed": seed}, "seed": seed}
-            | {"metric": "accuracy", "selected": {"ood-val": {"ood_test": score}}}
-        )
-
-    rows = [
-        ("a", 1, 0.5, 0.8),
-        ("a", 2, 0.7, 1.0),
-        ("b", 1, 0.9, 0.95),
-        ("b", 2, 0.8, 0.85),
-        ("c", 1, 1.0, 1.0),
-    ]
-    lines = [record(m, d, s, acc, auroc) for m, s, acc, auroc in rows for d in ("x", "y")]
-    lines += [record("erm", d, s, 0.9, None) for d in ("x", "y") for s in (1, 2)]
-    file = tmp_path / "some.jsonl"
-    file.write_text("\n".join(lines) + "\n")
-    assert tool().subgraphs(file, "1-2").splitlines()[2:] == [
-        "| a | ood-val | 0.600 | 0.900 | 2 of 4 | 0.80 |",
-        "| b | ood-val | 0.850 | 0.900 | 2 of 4 | 0.85 |",
-    ]
-    assert "| c | ood-val | 1.000 | 1.000 | 2 of 2 | 1.00 |" in tool().subgraphs(file, "1")
-
-
-def test_a_change_is_compared_on_the_seeds_that_both_have(tmp_path: Path) -> None:
-    def record(seed: int, accuracy: float, auroc: float, method: str = "m", **settings: float) -> str:
-        scores = {
-            "ood_val": {"accuracy": 1.0, "rest": 0.4},
-            "ood_test": {"accuracy": accuracy, "edge_auroc": auroc},
-        }
-        return json.dumps(
-            {"method": method, "dataset": "x", "data": {"bias": 0.6, "seed": seed}, "seed": seed}
-            | {"metric": "accuracy", "selection": "ood-val", "selected": {"ood-val": scores}}
-            | {"protocol": "ood"}
-            | {"settings": {"alpha": 1.0, "gamma": 0.3} | settings}
-        )
-
-    base, file = tmp_path / "base.jsonl", tmp_path / "changed.jsonl"
-    base.write_text("\n".join([record(1, 0.8, 0.9), record(2, 0.6, 0.7, new=1.0)]))
-    changed = [record(1, 0.5, 0.5, alpha=0.0), record(3, 0.0, 0.0, alpha=0.0), record(2, 0.7, 0.8, gamma=1.0)]
-    file.write_text("\n".join(changed))
-    assert tool().changes(file, base).splitlines()[2:] == [
-        "| m | alpha=0.0 | 1 | 1 | 1.000 | 0.400 | **0.500** | 0.800 | 0.500 | 0.900 |",
-        "| m | gamma=1.0 no new | 1 | 2 | 1.000 | 0.400 | **0.700** | 0.600 | 0.800 | 0.700 |",
-    ]
-    # A record from before there was an option is one with its default.
-    base.write_text(record(1, 0.8, 0.9, "ciga-v1"))
-    file.write_text(record(1, 0.5, 0.5, "ciga-v1", alpha=0.0, balanced=False))
-    assert tool().changes(file, base).splitlines()[2].startswith("| ciga-v1 | alpha=0.0 | 1 | 1 |")
-
-
 def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) -> None:
     def record(dataset: str, seed: int, alpha: float, score: float) -> str:
         selected = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import hashlib
 import json
 import os
 import platform
 import resource
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -130,17 +132,17 @@ class Runs:
             yield folder
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Every finished record, in a stable order: from run folders and from *.jsonl files."""
+        """Every finished record, in a stable order: from run folders and from lists of records."""
         for file in sorted(self.root.glob("*/record.json")):
             yield read_record(file)
         for file in self._lists():
             yield from read_lines(file)
 
     def _lists(self) -> list[Path]:
-        return sorted(self.root.glob("*.jsonl"))
+        return lists_of_records(self.root)
 
     def _listed(self) -> dict[str, tuple[Path, dict[str, Any]]]:
-        """hash -> file and record, of every *.jsonl file; read again only when one of them changes."""
+        """hash -> file and record, of every list; read again only when one of them changes."""
         marks = tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in self._lists())
         if marks not in _LISTED:
             _LISTED[marks] = {r["hash"]: (file, r) for file, *_ in marks for r in read_lines(file)}
@@ -169,14 +171,23 @@ def _read_object(file: Path) -> dict[str, Any]:
     return value
 
 
+def lists_of_records(folder: Path) -> list[Path]:
+    """The lists of records in a folder: *.jsonl files, plain or compressed."""
+    return sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
+
+
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The records of a *.jsonl file, one a line."""
-    for number, line in enumerate(file.read_text().splitlines(), 1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except ValueError:
-                raise CigaError(f"{file} is damaged in line {number}.") from None
+    """The records of a list, one per line; a name that ends in .gz is compressed."""
+    number = 0
+    try:
+        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open() as lines:
+            for line in lines:
+                number += 1
+                if line.strip():
+                    yield json.loads(line)
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error):
+        where = f" in line {number}" if number else ""
+        raise CigaError(f"{file} is damaged{where}.") from None
 
 
 _LISTED: dict[tuple[tuple[Path, int, int], ...], dict[str, tuple[Path, dict[str, Any]]]] = {}

@@ -1,7 +1,7 @@
 """Several networks of one method as one: the mean of what they say.
 
 Where validation sets are small, one network's score on shifted data is as much chance as merit. The mean of
-several ranks such graphs better than single ones do, whatever the method (docs/results-settings.md).
+several ranks such graphs better than single ones do, whatever the method (results/NOTEBOOK.md).
 """
 
 from __future__ import annotations
