@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ciga.explain.draw import KEPT, REST, TRUE, draw_graph, gallery, layout
-from tests.helpers import random_graph, undirected
+from ciga.explain.draw import KEPT, REST, TRUE, draw_graph, gallery
+from ciga.explain.layout import stress_layout
+from tests.helpers import random_graph
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is missing: pip install 'ciga[report]'")
 
@@ -46,7 +47,7 @@ def test_kept_true_and_other_edges_are_where_they_belong() -> None:
     graph = item()
     figure, axes = pyplot.subplots()
     draw_graph(axes, graph["edge_index"], graph["nodes"], graph["kept"], graph["truth"])
-    at = layout(graph["edge_index"], graph["nodes"])
+    at = stress_layout(graph["edge_index"], graph["nodes"])
     assert lines(axes, KEPT) == expected(graph["edge_index"][:, graph["kept"]], at)
     assert lines(axes, TRUE) == expected(graph["edge_index"][:, graph["truth"]], at)
     assert lines(axes, REST) == expected(graph["edge_index"], at)
@@ -67,19 +68,3 @@ def test_a_gallery_is_written_and_not_blank(suffix: str, tmp_path: Path) -> None
         assert KEPT.lower() in text.lower()
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert not pyplot.get_fignums()
-
-
-@pytest.mark.parametrize(
-    ("edges", "nodes"),
-    [
-        (undirected([(0, 1), (1, 2), (2, 0)]), 3),
-        (undirected([(0, 1)]), 4),
-        (undirected([]), 1),
-        (undirected([]), 3),
-    ],
-)
-def test_every_graph_has_a_layout_that_does_not_change(edges: Tensor, nodes: int) -> None:
-    one, two = (layout(edges, nodes) for _ in range(2))
-    assert one.shape == (nodes, 2)
-    assert np.isfinite(one).all()
-    np.testing.assert_array_equal(one, two)

@@ -40,11 +40,21 @@ def test_molecules_fall_into_pieces_that_recur() -> None:
         molecule("OCCc1ccccc1", False, 0),
     ]
     found = {f.name: f for f in molecule_fragments(*zip(*jobs, strict=True))}
-    ring = found["c1ccccc1"]
+    ring = found["*c1ccccc1"]
     assert (ring.found, ring.kept) == (3, 2)
     assert ring.by_class == Counter({1: 2})
     assert all("." not in name for name in found)
     assert sum(f.kept for f in found.values()) >= 3
+
+
+def test_pieces_keep_their_attachment_points() -> None:
+    found = {f.name for f in molecule_fragments(*zip(molecule("CCCSc1ccccc1", True, 1), strict=True))}
+    assert "*S*" in found  # not S, which is hydrogen sulphide
+    assert found >= {"*c1ccccc1"}
+    mirrored = [molecule(s, True, 1) for s in ("C[C@H](N)C(=O)Nc1ccccc1", "C[C@@H](N)C(=O)Nc1ccccc1")]
+    assert all(f.found == 2 for f in molecule_fragments(*zip(*mirrored, strict=True)))
+    whole = molecule("c1ccccc1", True, 1)
+    assert [f.name for f in molecule_fragments(*zip(whole, strict=True))] == ["c1ccccc1"]
 
 
 def test_equal_components_are_one_fragment() -> None:

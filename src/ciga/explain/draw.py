@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from ciga.errors import MissingExtra
+from ciga.explain.layout import stress_layout
 from ciga.files import atomic
 
 # Okabe-Ito colours: told apart by colour-blind readers, and by lightness in grey.
@@ -28,21 +28,9 @@ def pyplot() -> Any:
     return plt
 
 
-def layout(edge_index: Tensor, nodes: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Positions [N, 2] of a graph's nodes; the same graph always looks the same."""
-    import networkx as nx
-
-    graph = nx.Graph()
-    graph.add_nodes_from(range(nodes))
-    graph.add_edges_from(edge_index.t().tolist())
-    place = nx.kamada_kawai_layout(graph) if 1 < nodes <= 150 and nx.is_connected(graph) else None
-    place = place or nx.spring_layout(graph, seed=seed, iterations=60)
-    return np.array([place[i] for i in range(nodes)])
-
-
 def draw_graph(axes: Any, edge_index: Tensor, nodes: int, kept: Tensor, truth: Tensor | None) -> None:
     """One graph: thick pale lines are the true subgraph, dark lines what was kept, thin lines the rest."""
-    at = layout(edge_index, nodes)
+    at = stress_layout(edge_index, nodes)
     ends = edge_index.t().tolist()
 
     def line(chosen: Sequence[bool], **style: Any) -> None:

@@ -1,8 +1,8 @@
 """Which pieces the model keeps, over a whole file: for each class how often, and more than elsewhere?
 
 Molecules are cut at the bonds where retrosynthesis would cut them (RDKit's BRICS rules), so that pieces
-recur: rings, linkers, functional groups. Other graphs are cut to what is kept: the connected components of
-the kept subgraph, told apart up to isomorphism.
+recur: rings, linkers, functional groups, each with its attachment points. Other graphs are cut to what is
+kept: the connected components of the kept subgraph, told apart up to isomorphism.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ciga.data.reading.chem import MoleculeError, parse, rdkit
 from ciga.explain.explanation import Explanation
 from ciga.explain.molecules import bond_scores
 
-#: Components with more nodes than this are not compared with others: they are no motif.
+#: Components with more nodes than this are not compared with others: they are not motifs.
 LARGEST = 20
 
 
@@ -69,29 +69,27 @@ def molecule_fragments(smiles: Sequence[str], explanations: Sequence[Explanation
 
 
 def _pieces(molecule: Any, kept: Sequence[bool]) -> list[tuple[str, float]]:
-    """(canonical SMILES, share of kept bonds) of each BRICS piece.
+    """(canonical SMILES, share of kept bonds) of each BRICS piece; `*` stands where a bond was cut.
 
-    A piece of one atom has no bond of its own: those to its neighbours count instead.
+    Without the `*` a thioether would be hydrogen sulphide. A piece of one atom has no bond of its own:
+    those to its neighbours count instead.
     """
     from rdkit.Chem import BRICS
 
     chem = rdkit()
-    cut = {molecule.GetBondBetweenAtoms(*ends).GetIdx() for ends, _ in BRICS.FindBRICSBonds(molecule)}
-    whole = chem.FragmentOnBonds(molecule, sorted(cut), addDummies=False) if cut else molecule
+    cut = sorted({molecule.GetBondBetweenAtoms(*ends).GetIdx() for ends, _ in BRICS.FindBRICSBonds(molecule)})
+    whole = chem.FragmentOnBonds(molecule, cut, dummyLabels=[(0, 0)] * len(cut)) if cut else molecule
+    chem.RemoveStereochemistry(whole)
+    atoms: list[tuple[int, ...]] = []
+    pieces = chem.GetMolFrags(whole, asMols=True, sanitizeFrags=False, fragsMolAtomMapping=atoms)
     out = []
-    for atoms in chem.GetMolFrags(whole):
-        inside = set(atoms)
-        bonds = [
-            b for b in molecule.GetBonds() if b.GetBeginAtomIdx() in inside and b.GetEndAtomIdx() in inside
-        ]
-        own = [b.GetIdx() for b in bonds if b.GetIdx() not in cut]
-        around = own or [b.GetIdx() for a in atoms for b in molecule.GetAtomWithIdx(a).GetBonds()]
-        if not around:
-            continue
-        name = chem.MolFragmentToSmiles(
-            molecule, atomsToUse=list(atoms), bondsToUse=own, isomericSmiles=False
-        )
-        out.append((name, sum(kept[i] for i in around) / len(around)))
+    for piece, members in zip(pieces, atoms, strict=True):
+        inside = {a for a in members if a < molecule.GetNumAtoms()}  # the marks of the cuts come after them
+        around = [b.GetIdx() for a in inside for b in molecule.GetAtomWithIdx(a).GetBonds()]
+        own = [i for i in around if i not in cut]
+        counted = set(own or around)
+        if counted:
+            out.append((chem.MolToSmiles(piece), sum(kept[i] for i in counted) / len(counted)))
     return out
 
 
