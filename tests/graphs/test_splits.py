@@ -109,3 +109,30 @@ def test_shuffled_deals_the_same_graphs_out_again(splits):
     assert len({splits.shuffled(seed).fingerprint() for seed in range(4)}) == 4
     assert mixed.notes == {"source": "here", "protocol": "iid"}
     assert mixed.task == splits.task
+
+
+def test_the_oracle_pools_the_papers_three_parts_and_no_more(splits):
+    """Where there are both an `id_val` and an `ood_val`, the paper has but the latter; so with the tests."""
+    part = splits.train
+    parts = {n: part.subset(range(i + 1)) for i, n in enumerate(("id_val", "ood_val", "id_test"))}
+    full = Splits({"train": part, **parts, "ood_test": part.subset([0])}, splits.task)
+    mixed = full.shuffled(0)
+    assert {n: len(mixed[n]) for n in mixed} == {"train": 4, "ood_val": 2, "ood_test": 1}
+    # With in-distribution validation alone, that is the paper's (TU), and test graphs of either kind count.
+    assert set(Splits({"train": part, "id_val": part, "id_test": part}, splits.task).shuffled(0)) == {
+        "train",
+        "id_val",
+        "id_test",
+    }
+
+
+def test_helper_models_see_in_distribution_data_only(splits):
+    part = splits.train
+    alone = Splits({"train": part, "ood_val": part, "ood_test": part}, splits.task).in_distribution(1)
+    assert {n: len(alone[n]) for n in alone} == {"train": 3, "id_val": 1}  # a tenth is held out
+    held = {alone[n].subset([i]).fingerprint() for n in alone for i in range(len(alone[n]))}
+    assert held == {part.subset([i]).fingerprint() for i in range(len(part))}
+    assert list(splits.in_distribution(1)) == ["train", "id_val"]
+    assert splits.in_distribution(1)["id_val"] is splits["id_val"]
+    one = part.subset([0])
+    assert list(Splits({"train": one, "ood_val": part}, splits.task).in_distribution(1)) == ["train"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from ciga.data import Batch, load
-from ciga.methods.base import Method, Step, make
-from ciga.methods.cnc import pairs
+from ciga.methods.base import Context, Method, Step, make, methods
+from ciga.methods.cnc import draw_pairs, pairs
 from ciga.methods.coral import moment_distances
 from ciga.methods.eiil import infer_environments
 from ciga.methods.environments import scale_gradient
@@ -21,6 +23,7 @@ from ciga.methods.matchdg import MatchNetwork, nearest
 from ciga.nn import Backbone, GraphNetwork, Spec
 from ciga.nn.networks import InvariantNetwork
 from ciga.nn.reversal import reverse
+from ciga.training.loop import Training, fit
 
 ENVIRONMENTS = 3
 LATE = {"epoch": 50, "number": 50, "total": 100}
@@ -181,6 +184,41 @@ def test_eiil_assigns_samples_not_labels_and_takes_any_logits() -> None:
     assert infer_environments(logits + 100, y).equal(env)  # logits are no log-probabilities
 
 
+def test_eiil_takes_the_risk_over_samples_and_the_penalty_over_environments(batch: Batch) -> None:
+    """The reference's mistakes are few: as one of two environments they must not be half of the risk."""
+    env = (torch.arange(batch.num_graphs) < 3).long()
+    method = make("eiil", {"penalty": 7.0})
+    network = network_of(method)
+    logits = network(batch)
+    risks = [cross_entropy(logits[i], batch.y[i]) for i in range(batch.num_graphs)]
+    gradients = by_environment(scale_gradient(logits, batch.y), env)
+    terms = method.loss(network, batch, Step(side={"env": env}))
+    torch.testing.assert_close(terms["risk"], sum(risks) / len(risks))
+    torch.testing.assert_close(terms["irm"], 7 * sum(g**2 for g in gradients))
+
+
+@pytest.mark.parametrize("name", ["eiil", "cnc"])
+def test_no_ood_label_reaches_the_reference(name: str) -> None:
+    """Other labels in the shifted parts, the same reference; other labels in `id_val` may change it."""
+    splits = load("spmotif-struc", train_per_class=8, val_per_class=8, test_per_class=2)
+    found = []
+    for parts in ((), ("ood_val", "ood_test"), ("id_val",)):
+        other = {n: splits[n].labelled((splits[n].y + 1) % 3) for n in parts}
+        seen: dict[str, Any] = {}
+
+        class Spy(methods[name]):  # type: ignore[misc]
+            def prepare(self, context: Context, seen: dict[str, Any] = seen) -> dict[str, Tensor]:
+                seen["logits"] = context.predict(context.reference(0))
+                return super().prepare(context)
+
+        training = Training(epochs=10, warmup=10, batch_size=8, lr=0.02)
+        changed = replace(splits, parts={**splits.parts, **other})
+        fit(Spy(), changed, backbone=Backbone(layers=2, width=8), training=training, device="cpu")
+        found.append(seen["logits"])
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
 # ---------------------------------------------------------------- GroupDRO, DANN
 
 
@@ -312,6 +350,67 @@ def test_cnc_pairs_depend_on_the_anchor() -> None:
     positive, negative = pairs(y, reference)
     assert positive.nonzero().tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
     assert negative.nonzero().tolist() == [[0, 3], [1, 2], [2, 1], [3, 0]]
+
+
+def test_cnc_draws_pairs_from_the_whole_training_set() -> None:
+    """Every positive (negative) of an anchor is as likely as any other, wherever in the set it stands."""
+    torch.manual_seed(0)
+    y = torch.randint(3, (40,))
+    reference = torch.where(torch.rand(40) < 0.6, y, torch.randint(3, (40,)))
+    rows = torch.tensor([3, 17, 29])
+    for i in rows.tolist():
+        drawn = draw_pairs(y, reference, torch.tensor([i]), 4000)
+        positives = [j for j in range(40) if y[j] == y[i] and reference[j] != reference[i]]
+        negatives = [j for j in range(40) if y[j] != y[i] and reference[j] == reference[i]]
+        for found, wanted in zip(drawn, (positives, negatives), strict=True):
+            assert sorted(set(found.tolist())) == wanted
+            share = torch.bincount(found, minlength=40)[wanted] / 4000
+            assert (share - 1 / len(wanted)).abs().max() < 0.05
+    alone = torch.tensor([0, 0, 1])
+    assert [len(p) for p in draw_pairs(alone, alone, torch.tensor([0, 2]), 5)] == [0, 0]  # nothing to draw
+
+
+def test_cnc_has_pairs_where_mistakes_are_rare() -> None:
+    """One mistake in 60 graphs: a batch of four seldom holds it, the drawn pairs always do."""
+    y = torch.arange(60) % 3
+    reference = y.clone()
+    reference[7] = (y[7] + 1) % 3
+    method, side = make("cnc"), {"label": y, "reference": reference}
+    torch.manual_seed(1)
+    batches = list(method.compose(torch.randperm(60), 4, side) or [])
+    assert sorted(torch.cat([rows[:4] for rows in batches]).tolist()) == list(range(60))
+    paired = [bool(pairs(y[rows], reference[rows])[0].any()) for rows in batches]
+    of_its_class = [bool((y[rows[:4]] == y[7]).any()) for rows in batches]
+    assert paired == of_its_class
+    assert sum(paired) > 10
+
+
+def test_cncs_risk_is_that_of_the_graphs_whose_turn_it_is(batch: Batch) -> None:
+    method = make("cnc")
+    network = network_of(method)
+    logits = network(batch)
+    terms = method.loss(network, batch, Step(side={"reference": batch.y.roll(1)}, own=5))
+    expected = sum(cross_entropy(logits[i], batch.y[i]) for i in range(5)) / 5
+    torch.testing.assert_close(terms["risk"], expected)
+
+
+def test_cncs_reference_is_trained_for_its_own_number_of_epochs() -> None:
+    data = load("spmotif-struc", train_per_class=4, val_per_class=2, test_per_class=1)
+    asked: list[int] = []
+
+    def reference(epochs: int) -> nn.Module:
+        asked.append(epochs)
+        return nn.Identity()
+
+    def predict(network: nn.Module) -> Tensor:
+        return torch.eye(3)[(data.train.y + 1) % 3]
+
+    context = Context(data, Spec.of(data), Backbone(), 1, reference, predict)
+    for epochs in (0, 5):
+        make("cnc", {"reference_epochs": epochs}).prepare(context)
+        make("eiil", {"reference_epochs": epochs}).prepare(context)
+    assert asked == [0, 0, 5, 5]
+    assert make("cnc").reference_epochs == 5  # under-trained unless told otherwise
 
 
 # ---------------------------------------------------------------- InvRat

@@ -74,9 +74,27 @@ class Splits:
         seen = set(_graph_hashes(self.train))
         return {n: sum(h in seen for h in _graph_hashes(self.parts[n])) for n in self if n != "train"}
 
+    def in_distribution(self, seed: int) -> Splits:
+        """`train` and `id_val` alone; without an `id_val`, a tenth of `train` is held out in its place.
+
+        For helper models that must not see an OOD label, not even to choose their epoch by.
+        """
+        if "id_val" in self or self.train.num_graphs < 2:
+            parts = {n: self.parts[n] for n in ("train", "id_val") if n in self}
+        else:
+            order = torch.randperm(self.train.num_graphs, generator=torch.Generator().manual_seed(seed))
+            held = -(-self.train.num_graphs // 10)
+            parts = {"train": self.train.subset(order[held:]), "id_val": self.train.subset(order[:held])}
+        return replace(self, parts=parts)
+
     def shuffled(self, seed: int) -> Splits:
-        """All graphs pooled and dealt out again in parts of the same sizes: the IID oracle's data."""
-        names = list(self)
+        """The IID oracle's data: the paper's train, validation and test graphs pooled, and dealt out again.
+
+        The parts keep their sizes. The paper has one validation and one test part: where the data has both
+        `ood_val` and `id_val` (`ood_test` and `id_test`), the in-distribution one is ours and is left out.
+        """
+        drop = {n for n in ("id_val", "id_test") if n.replace("id", "ood") in self}
+        names = [n for n in self if n not in drop]
         pooled = GraphStore.concat([self.parts[n] for n in names])
         order = torch.randperm(pooled.num_graphs, generator=torch.Generator().manual_seed(seed))
         sizes = [self.parts[n].num_graphs for n in names]

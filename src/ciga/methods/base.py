@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,6 +26,9 @@ class Step:
     total: int = 1  # optimisation steps of all epochs
     side: dict[str, Tensor] = field(default_factory=dict)  # per graph of the batch, [G, ...]
     tried: bool = False  # trial epochs are over, and training goes on from the best of them
+    own: int | None = (
+        None  # graphs of the batch whose turn it was; `compose` drew those after them. None: all
+    )
 
 
 @dataclass
@@ -36,8 +39,9 @@ class Context:
     spec: Spec
     backbone: Backbone
     seed: int
-    #: `reference()` trains a plain ERM network under the same conditions and returns it, in eval mode.
-    reference: Callable[[], nn.Module]
+    #: `reference(epochs)` trains a plain ERM network for at most that many epochs (0: as long as the run may)
+    #: and returns it, in eval mode. No OOD label reaches it: its epoch is chosen on in-distribution data.
+    reference: Callable[[int], nn.Module]
     #: `predict(network)` gives the logits of an ERM network on the training graphs, [n, C].
     predict: Callable[[nn.Module], Tensor]
 
@@ -75,6 +79,17 @@ class Method:
     def prepare(self, context: Context) -> dict[str, Tensor]:
         """Per-sample tensors [n, ...] computed once before training; batches find theirs in `step.side`."""
         return {}
+
+    def compose(self, order: Tensor, size: int, side: Mapping[str, Tensor]) -> Iterable[Tensor] | None:
+        """The rows of each batch of an epoch; None takes `size` at a time as they come.
+
+        A method that contrasts a graph with chosen others puts them after the graphs whose turn it is.
+
+        Args:
+            order: rows of the training graphs in the order of this epoch, [n].
+            side: what `prepare` gave, for all training graphs.
+        """
+        return None
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         """The weighted terms of the objective on one batch, by name."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from ciga.methods.base import Context, register
 from ciga.methods.environments import reference_logits, scale_gradient
 from ciga.methods.irm import IRMv1
+from ciga.options import tunable
 
 
 def infer_environments(logits: Tensor, y: Tensor) -> Tensor:
@@ -28,11 +29,22 @@ def infer_environments(logits: Tensor, y: Tensor) -> Tensor:
 class EIIL(IRMv1):
     """max_q of IRMv1's penalty at an ERM reference model, then min_f of IRMv1 on q   (Creager et al., 2021).
 
-    The reference is trained once, under the same conditions; the inferred environments stay fixed.
+    The reference is trained once, its epoch chosen without OOD labels; the inferred environments stay fixed.
+    The risk is the mean over samples, EIIL's sum_e 1/n sum_i q_ie l_i: one environment is the reference's
+    mistakes, and a mean over environments would train half on those few. The penalty is over environments.
     """
 
     summary = "IRM on the two environments an ERM model violates most"
     scms = ("PIIF",)
+    revision = 2
+
+    reference_epochs: int = tunable(
+        0, [0, 5, 10], low=0, help="epochs of the ERM reference; 0: as many as the run"
+    )
 
     def prepare(self, context: Context) -> dict[str, Tensor]:
-        return {"env": infer_environments(reference_logits(context), context.splits.train.y)}
+        logits = reference_logits(context, self.reference_epochs)
+        return {"env": infer_environments(logits, context.splits.train.y)}
+
+    def risk(self, risks: Tensor, env: Tensor) -> Tensor:
+        return risks.mean()

@@ -23,12 +23,16 @@ class IRMv1(Method):
     penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the squared gradients")
     delay: int = tunable(0, [0, 500], low=0, help="optimisation steps before the penalty counts")
 
+    def risk(self, risks: Tensor, env: Tensor) -> Tensor:
+        """The mean over environments of their mean risk, from the samples' [G]."""
+        return environment_means(risks, env).mean()
+
     def terms(self, logits: Tensor, batch: Batch, step: Step) -> dict[str, Tensor]:
         """Risk and penalty from the logits [G, C]."""
         env = step.side["env"]
         weight = self.penalty if step.number >= self.delay else 0.0
         return {
-            "risk": environment_means(cross_entropy(logits, batch.y), env).mean(),
+            "risk": self.risk(cross_entropy(logits, batch.y), env),
             "irm": weight * irm_penalty(logits, batch.y, env),
         }
 

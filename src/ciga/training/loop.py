@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +212,10 @@ def _train_epoch(
     since = epoch - training.begun(epoch)
     network.train()
     order = balanced_order(train.y) if training.balanced else torch.randperm(train.num_graphs)
-    for i, batch in enumerate(train.batches(training.batch_size, order)):
+    turns = order.split(training.batch_size)
+    composed = method.compose(order, training.batch_size, side)
+    batches = train.batches(training.batch_size, order) if composed is None else map(train.batch, composed)
+    for i, batch in enumerate(batches):
         batch = batch.to(place)
         step = Step(
             since,
@@ -220,6 +223,7 @@ def _train_epoch(
             training.epochs * steps,
             {k: v[batch.index] for k, v in side.items()},
             tried=0 < training.trials_end <= epoch,
+            own=turns[i].numel(),
         )
         for _ in range(method.critic_steps):
             inner.zero_grad()
@@ -242,7 +246,7 @@ def _train_epoch(
             average.update(step.number)
         # Summed as tensors and read once an epoch: reading a number at every step would wait for the device.
         for name, value in terms.items():
-            total = value.detach() * batch.num_graphs
+            total = value.detach() * turns[i].numel()
             sums[name] = sums[name] + total if name in sums else total
             sound[name] = sound.get(name, 0) + total.isfinite()
     means = {name: float(total) / train.num_graphs for name, total in sums.items()}
@@ -308,9 +312,15 @@ def _context(
     """What `prepare` may use; the ERM reference is trained only if it is asked for."""
     erm = make_method("erm")
 
-    def reference() -> nn.Module:
+    def reference(epochs: int = 0) -> nn.Module:
         trained = fit(
-            erm, splits, backbone=backbone, training=training, seed=seed, device=device, threads=threads
+            erm,
+            splits.in_distribution(seed),
+            backbone=backbone,
+            training=replace(training, epochs=epochs or training.epochs),
+            seed=seed,
+            device=device,
+            threads=threads,
         )
         return trained.network().to(pick_device(device))
 
