@@ -12,8 +12,19 @@ from typing import Any
 import pytest
 import torch
 
-from ciga.errors import CigaError
-from ciga.files import atomic, content_hash, map_tensors, read_tensors, write_json, write_tensors
+from ciga.errors import CigaError, FileError
+from ciga.files import (
+    atomic,
+    content_hash,
+    map_tensors,
+    read_tensors,
+    remove_leftovers,
+    scratch,
+    whole_folder,
+    write_json,
+    write_tensors,
+)
+from tests.faulty import KILLED, in_child
 
 TENSORS = {
     "floats": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
@@ -130,3 +141,82 @@ def test_a_file_without_a_checksum_is_not_trusted(tmp_path: Path) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(CigaError, match="There is no file"):
         read_tensors(tmp_path / "nothing")
+
+
+def test_equal_tensors_are_equal_files_also_for_the_library(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    notes = {word: word * 2 for word in ("one", "two", "three", "four", "five", "sechs", "sept")}
+    contents = set()
+    for i in range(8):
+        file = tmp_path / f"{i}.safetensors"
+        write_tensors(file, dict(reversed(TENSORS.items())) if i % 2 else TENSORS, notes)
+        contents.add(file.read_bytes())
+    assert len(contents) == 1
+    theirs = load_file(tmp_path / "0.safetensors")
+    assert all(torch.equal(theirs[k].nan_to_num(), v.nan_to_num()) for k, v in TENSORS.items())
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path, folder: bool) -> None:
+    def work() -> None:
+        with whole_folder(tmp_path / "thing") if folder else atomic(tmp_path / "thing"):
+            os._exit(KILLED)
+
+    code, _ = in_child(work, place=10**6, below=tmp_path, fault="kill")
+    assert code == KILLED
+    assert [p.suffix for p in tmp_path.iterdir()] == [".part"]
+    write_json(tmp_path / "other.json", 1)
+    assert [p.name for p in tmp_path.iterdir()] == ["other.json"]
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+    with atomic(tmp_path / "slow") as temporary:
+        temporary.write_text("slow")
+        remove_leftovers(tmp_path)
+        write_json(tmp_path / "quick.json", 1)
+    assert (tmp_path / "slow").read_text() == "slow"
+
+
+def test_a_scratch_folder_of_a_killed_process_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def work() -> None:
+        with scratch() as place:
+            (place / "news").write_text("x")
+            os._exit(KILLED)
+
+    in_child(work, place=10**6, below=tmp_path, fault="kill")
+    assert len(list(tmp_path.iterdir())) == 1
+    with scratch() as place:
+        assert [p.name for p in tmp_path.iterdir()] == [place.name]
+
+
+def test_refusals_of_the_system_are_one_sentence_with_file_and_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    for path, says in {
+        tmp_path / "folder": "is a folder, and a file is needed",
+        tmp_path / "file" / "x": "is a file, and a folder is needed",
+        tmp_path / "file" / "x" / "y": "a part of its path is a file",
+        tmp_path / ("n" * 300): "choose a shorter one",
+        Path("n" * 300): "^n+ is too long",
+    }.items():
+        with pytest.raises(FileError, match=says) as caught:
+            write_json(path, 1)
+        assert ".part" not in str(caught.value)
+    assert {p.name for p in tmp_path.iterdir()} == {"folder", "file"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_names_the_file_and_keeps_the_old_one(tmp_path: Path) -> None:
+    write_json(tmp_path / "file", "old")
+    with pytest.raises(FileError, match="the disk is full") as caught, atomic(tmp_path / "file"):
+        Path("/dev/full").write_text("x")  # a write that fails names no file
+    assert "file cannot be written" in str(caught.value)
+    assert json.loads((tmp_path / "file").read_text()) == "old"

@@ -173,6 +173,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a gauge of other shapes": (shifted(lambda t: t.update(threshold=torch.ones(7))), "does not fit"),
     "a gauge without a mean": (shifted(lambda t: t.pop("features.mean")), "does not fit"),
     "a gauge of other numbers": (shifted(lambda t: t.update(seen=torch.ones(3))), "does not fit"),
+    "a gauge of NaN": (shifted(lambda t: t["threshold"].fill_(torch.nan)), "does not fit"),
+    "a gauge with an endless spread": (shifted(lambda t: t["size.std"].fill_(torch.inf)), "does not fit"),
+    "a gauge with a threshold of 0": (shifted(lambda t: t["threshold"].fill_(0)), "does not fit"),
+    "a link to itself": (lambda f: (f / "loop").symlink_to("loop"), "leads back to itself"),
     "a deep description": (lambda f: (f / "model.json").write_text("[" * 10**5), "damaged"),
 }  # fmt: skip
 

@@ -69,6 +69,25 @@ def test_a_shift_is_flagged_for_its_reason(gauge: Gauge, store: GraphStore, reas
     assert sum(reason in r for r in reasons) >= 28
 
 
+@pytest.mark.parametrize("value", [1e18, 1e19, 1e25, 3e38, torch.inf, torch.nan])
+def test_what_cannot_be_measured_is_flagged(gauge: Gauge, value: float) -> None:
+    batch = graphs(12, 7).batch(slice(None))
+    batch.x[:, 3] = value
+    shift = gauge.measure(batch, embed(batch))
+    assert bool(shift.flag.all())
+    assert not bool(shift.score.isnan().any())
+    assert all(shift.reasons())
+
+
+def test_calibration_graphs_that_cannot_be_measured_do_not_silence_the_gauge(splits: Splits) -> None:
+    spoiled = graphs(60, 8)
+    spoiled.x[:, 3] = 3e38
+    found = Gauge.calibrate(embed, Splits({"train": splits.train, "id_val": spoiled}, Task(2)))
+    assert bool(torch.isfinite(found.tensors["threshold"]).all())
+    batch = spoiled.batch(slice(None))
+    assert bool(found.measure(batch, embed(batch)).flag.all())
+
+
 def test_a_column_that_was_constant_speaks_up() -> None:
     def flat(store: GraphStore, value: float) -> GraphStore:
         store.x[:, 1] = value

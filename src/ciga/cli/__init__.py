@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import typer
 
 from ciga.cli import bench, data, model, run, runs, tune
-from ciga.errors import CigaError, UsageError
+from ciga.errors import UsageError, os_sentence, sentence
 
 app = typer.Typer(
     name="ciga",
@@ -42,14 +42,36 @@ def main() -> None:
     """Run the command line: exit 0 when done, 1 when it failed, 2 for wrong usage, 130 after Ctrl-C."""
     try:
         app(standalone_mode=True)
-    except CigaError as error:
-        print(f"ciga: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
     except SystemExit as stop:
         if stop.code == 130:  # what typer makes of Ctrl-C, without a word
             print("\nciga: stopped. The same command continues where this one left off.", file=sys.stderr)
-        raise
+        _flush(stop)
     except BrokenPipeError:
         # The reader of our output has gone (`ciga … | head`): nobody is left to complain to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         sys.exit(1)
+    except Exception as error:
+        said = sentence(error)
+        if said is None:  # a mistake of ours: the traceback is what its report needs
+            raise
+        print(f"ciga: {said}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+
+
+def _flush(stop: SystemExit) -> None:
+    """End as asked, unless the last of our output has no place to go."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+        sys.exit(1)
+    except OSError as error:
+        _silence()
+        print(f"ciga: {os_sentence(error, 'The output')}", file=sys.stderr)
+        sys.exit(1)
+    raise stop
+
+
+def _silence() -> None:
+    """Let what is still to be printed go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

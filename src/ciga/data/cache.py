@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ciga.data.dataset import data_home
-from ciga.errors import CigaError
-from ciga.files import write_json
+from ciga.errors import CigaError, os_sentence
+from ciga.files import whole_folder, write_json
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import FORMAT, GraphStore
 
@@ -134,7 +132,8 @@ def cached(
         _write(splits, folder, {"name": name, "key": dict(key)}, replace=refresh)
         return _open(folder)
     except OSError as error:
-        warnings.warn(f"The splits of {name} could not be cached in {folder.parent} ({error}).", stacklevel=2)
+        said = str(error) if isinstance(error, CigaError) else os_sentence(error)
+        warnings.warn(f"The splits of {name} could not be cached. {said}", stacklevel=2)
         return splits
 
 
@@ -149,11 +148,11 @@ def open_splits(folder: Path) -> Splits:
 
 
 def _write(splits: Splits, folder: Path, about: Mapping[str, Any], replace: bool) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
-    try:
+    if not replace and _sound(folder):
+        return  # another process was faster
+    with whole_folder(folder) as place:
         for part in splits:
-            splits[part].save(temporary / f"{part}.safetensors")
+            splits[part].save(place / f"{part}.safetensors")
         task = splits.task
         body = {
             **about,
@@ -162,37 +161,15 @@ def _write(splits: Splits, folder: Path, about: Mapping[str, Any], replace: bool
             "parts": {part: splits[part].fingerprint() for part in splits},
             "stats": {part: splits[part].stats() for part in splits},
         }
-        write_json(temporary / "splits.json", {**body, "checksum": _checksum(body)})
-        temporary.chmod(0o755)
-        _settle(temporary, folder, replace)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        write_json(place / "splits.json", {**body, "checksum": _checksum(body)})
 
 
-def _settle(temporary: Path, folder: Path, replace: bool) -> None:
-    """Rename `temporary` to `folder`; what already stands there is kept if it is sound and may stay."""
-    for _ in range(10):
-        try:
-            os.rename(temporary, folder)
-            return
-        except OSError:
-            if not folder.exists():
-                raise
-        if not replace:
-            try:
-                _open(folder)
-                return
-            except CigaError:
-                pass
-        # Aside first: a reader sees the old folder or the new one, never half of one.
-        aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".old"))
-        try:
-            os.rename(folder, aside / "old")
-        except FileNotFoundError:
-            pass
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-    raise OSError(f"{folder} is being replaced by too many others at once")
+def _sound(folder: Path) -> bool:
+    try:
+        _open(folder)
+    except CigaError:
+        return False
+    return True
 
 
 def _open(folder: Path) -> Splits:
@@ -213,7 +190,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     try:
         body = json.loads((folder / "splits.json").read_text(encoding="utf-8"))
         checksum = body.pop("checksum")
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise CigaError(f"{folder / 'splits.json'} cannot be read ({type(error).__name__}).") from error
     if checksum != _checksum(body):
         raise CigaError(f"{folder / 'splits.json'} does not match its checksum.")

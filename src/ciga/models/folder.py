@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ciga.errors import CigaError, UsageError
-from ciga.files import read_tensors
+from ciga.files import check_writable, read_tensors, recover
 from ciga.nn.encoder import Spec
 from ciga.runs.settings import Settings
 
@@ -21,15 +21,18 @@ LARGEST_JSON = 64 * 2**20
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds something other than a model: nothing of it shall be lost."""
+    """Refuse a folder that holds something other than a model, or that cannot be written: nothing is lost."""
+    recover(folder)
     if folder.exists() and (
         not folder.is_dir() or (any(folder.iterdir()) and not (folder / "model.json").is_file())
     ):
         raise UsageError(f"{folder} exists and is not a model folder: choose another --out.")
+    check_writable(folder)
 
 
 def check_folder(folder: Path) -> None:
     """Refuse folders with pickles in them, or with links that lead out."""
+    recover(folder)
     if not (folder / "model.json").is_file():
         raise CigaError(f"{folder} is not a model folder: it has no model.json.")
     inside = folder.resolve()
@@ -37,10 +40,17 @@ def check_folder(folder: Path) -> None:
         if path.suffix.lower() in PICKLES:
             raise CigaError(
                 f"{folder} holds {path.name}, a kind of file that can run code when loaded: "
-                "this is no folder that ciga wrote."
+                "ciga did not write this folder."
             )
-        if not path.resolve().is_relative_to(inside):
+        if not _resolved(path).is_relative_to(inside):
             raise CigaError(f"{path} points outside of its model folder.")
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # Python 3.12 raises RuntimeError for a loop
+        raise CigaError(f"{path} is a link that leads back to itself: remove it.") from None
 
 
 def check_featuriser(folder: Path, featuriser: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from ciga.errors import CigaError, UsageError
-from ciga.files import read_tensors, write_json, write_tensors
+from ciga.files import read_tensors, whole_folder, write_json, write_tensors
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import Method
 from ciga.models.folder import check_featuriser, check_folder, check_free, load_network, read_json
@@ -174,38 +174,34 @@ class Model:
     # ---------------------------------------------------------------- files
 
     def save(self, folder: str | Path) -> None:
-        """Write the folder; an older model there is replaced."""
+        """Write the folder; an older model there is replaced once this one is whole."""
         folder = Path(folder)
         check_free(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "model.json").unlink(missing_ok=True)
-        for old in [*folder.glob("weights-*.safetensors"), folder / "shift.safetensors"]:
-            old.unlink(missing_ok=True)
-        for seed, member in zip(self.seeds, self.members, strict=True):
-            write_tensors(folder / f"weights-{seed}.safetensors", member.state_dict(), {"format": FORMAT})
-        if self.gauge is not None:
-            write_tensors(folder / "shift.safetensors", self.gauge.tensors, {"format": FORMAT})
-        write_json(folder / "story.json", self.story)
-        # The description comes last: a folder without it is no model, whatever else is in it.
-        write_json(
-            folder / "model.json",
-            {
-                "format": FORMAT,
-                "method": self.method,
-                "settings": self.settings,
-                "spec": asdict(self.spec),
-                "classes": self.classes,
-                "metric": self.metric,
-                "seeds": self.seeds,
-                "selection": self.selection,
-                "featuriser": self.featuriser,
-                "source": self.source,
-                "fingerprint": self.fingerprint,
-                "shift": None if self.gauge is None else self.gauge.about(),
-                "parameters": self.parameters,
-                "versions": self.versions,
-            },
-        )
+        with whole_folder(folder) as place:
+            for seed, member in zip(self.seeds, self.members, strict=True):
+                write_tensors(place / f"weights-{seed}.safetensors", member.state_dict(), {"format": FORMAT})
+            if self.gauge is not None:
+                write_tensors(place / "shift.safetensors", self.gauge.tensors, {"format": FORMAT})
+            write_json(place / "story.json", self.story)
+            write_json(place / "model.json", self._about())
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "method": self.method,
+            "settings": self.settings,
+            "spec": asdict(self.spec),
+            "classes": self.classes,
+            "metric": self.metric,
+            "seeds": self.seeds,
+            "selection": self.selection,
+            "featuriser": self.featuriser,
+            "source": self.source,
+            "fingerprint": self.fingerprint,
+            "shift": None if self.gauge is None else self.gauge.about(),
+            "parameters": self.parameters,
+            "versions": self.versions,
+        }
 
     @classmethod
     def load(cls, folder: str | Path, device: torch.device | str = "cpu") -> Model:

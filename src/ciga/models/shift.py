@@ -9,7 +9,7 @@
 
 Each is divided by its threshold, the (1 - level/3) quantile on the calibration graphs: above 1 it raises the
 flag. With three measures at level/3 each, at most about `level` of graphs like the calibration graphs are
-flagged.
+flagged. What cannot be measured (a feature too large to be squared) is infinitely far, and flagged.
 
 The gauge also knows the training graphs again (`seen`), so that a score on them is not taken for one on new
 graphs.
@@ -103,7 +103,7 @@ class Gauge:
         gauge = cls(tensors, level, part, splits[part].num_graphs)
         raw = torch.cat([gauge.measure(b, embed(b)).ratio for b in _some(splits[part]).batches(256, chunk=4)])
         quantile = raw.quantile(1 - level / len(MEASURES), dim=0, interpolation="higher")
-        gauge.tensors["threshold"] = quantile.clamp(min=1e-6)
+        gauge.tensors["threshold"] = quantile.clamp(1e-6, torch.finfo(quantile.dtype).max)
         return gauge
 
     def measure(self, batch: Batch, embedded: Sequence[Tensor]) -> Shift:
@@ -119,7 +119,8 @@ class Gauge:
             squared = torch.einsum("gcd,de,gce->gc", gap, t[f"embedding.precision.{i}"], gap)
             distances.append(squared.clamp(min=0).sqrt().min(1).values)
         embedding = torch.stack(distances).mean(0) if distances else size.new_zeros(batch.num_graphs)
-        return Shift(torch.stack([size, features, embedding], 1) / t["threshold"])
+        ratio = torch.stack([size, features, embedding], 1) / t["threshold"]
+        return Shift(ratio.masked_fill(~ratio.isfinite(), torch.inf))
 
     def seen(self, store: GraphStore) -> Tensor | None:
         """True for graphs that are in the training data, in whatever node order [G]; None: not remembered."""
@@ -140,7 +141,7 @@ class Gauge:
     def restore(
         cls, tensors: dict[str, Tensor], about: dict[str, Any], members: int, features: int, classes: int
     ) -> Gauge:
-        """A gauge from a file; refuses shapes that do not fit the model."""
+        """A gauge from a file; refuses shapes that do not fit the model, and values that would never flag."""
         gauge = cls(
             tensors, float(about["level"]), str(about["calibrated_on"]), int(about["calibrated_with"])
         )
@@ -160,6 +161,9 @@ class Gauge:
             v.dtype != (torch.int64 if k == "seen" else torch.float32) for k, v in tensors.items()
         ):
             raise CigaError("The shift gauge does not fit the model.")
+        positive = all(bool((tensors[k] > 0).all()) for k in ("size.std", "features.std", "threshold"))
+        if not positive or not all(bool(v.isfinite().all()) for v in tensors.values()):
+            raise CigaError("The shift gauge holds values that are not numbers, or not positive.")
         return gauge
 
 
