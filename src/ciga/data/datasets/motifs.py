@@ -85,11 +85,13 @@ def _lines_within(least: int) -> Callable[[int, int], Parameters]:
     return lambda low, high: _widths(max(low, least), high)
 
 
-#: Node 0 of a motif is the one joined to the base.
+#: Node 0 of a motif is the one joined to the base: the tip of the house's roof, a node of the crane with two
+#: edges. Numbers and edges are the released data's: where edges are stored once, they decide which way
+#: messages flow.
 MOTIFS: dict[str, Shape] = {
     "cycle": ring(5),
-    "house": _shape(5, [(0, 1), (1, 2), (2, 3), (3, 0), (4, 0), (4, 1)]),
-    "crane": _shape(5, [(0, 1), (1, 2), (2, 3), (3, 0), (4, 0), (4, 2)]),
+    "house": _shape(5, [(0, 1), (0, 4), (1, 2), (1, 4), (2, 3), (3, 4)]),
+    "crane": _shape(5, [(0, 1), (0, 3), (1, 2), (1, 4), (2, 3), (3, 4)]),
     "hexagon": ring(6),
     "star": _shape(5, [(0, 1), (0, 2), (0, 3), (0, 4)]),
     "clique": _shape(5, [(i, j) for i in range(5) for j in range(i)]),
@@ -154,9 +156,18 @@ def plant(
 ) -> Planted:
     """Graph i is `bases[base[i]]` with `motifs[motif[i]]` joined to a random node of it.
 
-    `int(extra * edges)` random edges are added to each graph, as far as it has room for them, none of them
-    between two nodes of its motif. Edges are stored in a random order, so that their order tells nothing, and
-    once (u < v) or, with `both_ways`, in both directions.
+    Each graph gets `int(extra * edges)` random edges, as far as it has room for them. One that falls between
+    two nodes of the motif is dropped, as in the released data. Edges are stored in a random order, so that
+    their order says nothing.
+
+    Args:
+        bases: The base graphs to choose from.
+        motifs: The motifs to choose from; node 0 of a motif is joined to the base.
+        base: Which base each graph has, [G].
+        motif: Which motif each graph has, [G].
+        rng: The source of randomness.
+        extra: The number of random edges, as a share of a graph's edges.
+        both_ways: Store each edge in both directions, instead of once with u < v.
     """
     graphs = base.size
     base_nodes = np.array([s.nodes for s in bases])[base]
@@ -194,7 +205,7 @@ def _random_edges(
 ) -> tuple[Ints, Ints]:
     """New edges [2, A] (u < v) and their graphs [A]: no loop, no duplicate, none inside a motif.
 
-    By rejection: every open place draws a pair until it finds a free one.
+    Every open place draws a pair until it finds a free one, and stays empty if that lies inside the motif.
     """
     present = np.bincount(owner, minlength=nodes.size)
     motif_nodes = nodes - base_nodes
@@ -214,13 +225,14 @@ def _random_edges(
     while place.size:
         ends = np.sort((rng.random((2, place.size)) * nodes[place]).astype(np.int64), axis=0)
         keys = key(ends, place)
-        free = (ends[0] < ends[1]) & (ends[0] < base_nodes[place]) & ~_within(keys, taken)
+        free = (ends[0] < ends[1]) & ~_within(keys, taken)
         first = np.zeros(place.size, dtype=bool)
         first[np.unique(keys, return_index=True)[1]] = True
         free &= first
-        found.append(ends[:, free])
-        where.append(place[free])
-        taken = np.sort(np.concatenate([taken, keys[free]]))
+        new = free & (ends[0] < base_nodes[place])
+        found.append(ends[:, new])
+        where.append(place[new])
+        taken = np.sort(np.concatenate([taken, keys[new]]))
         place = place[~free]
     return np.concatenate(found, axis=1), np.concatenate(where)
 
