@@ -180,6 +180,36 @@ def test_learns_and_is_saved_and_judges_each_graph_alone(name: str, classes: int
     torch.testing.assert_close(whole, alone)
 
 
+def test_the_graphlet_kernel_is_a_product_of_raw_counts() -> None:
+    """As Shervashidze et al. count them, unless `normalise` asks for standardised shares."""
+    splits = toy_splits()
+    names = GRAPHLETS[:8]
+    graphs = [nx.Graph(g.edge_index.T.tolist()) for g in splits.train.to_pyg()]
+    slow = []
+    for graph in graphs:
+        counts = Counter()
+        for size in (3, 4):
+            for nodes in combinations(graph, size):
+                part = graph.subgraph(nodes)
+                if nx.is_connected(part):
+                    counts[size, part.number_of_edges(), max(d for _, d in part.degree)] += 1
+        slow.append(counts)
+    keys = {
+        "path3": (3, 2, 2),
+        "triangle": (3, 3, 2),
+        "star4": (4, 3, 3),
+        "path4": (4, 3, 2),
+        "paw": (4, 4, 3),
+    }
+    keys |= {"cycle4": (4, 4, 2), "diamond": (4, 5, 3), "k4": (4, 6, 3)}
+    phi = torch.tensor([[float(c[keys[n]]) for n in names] for c in slow], dtype=torch.double)
+    x = torch.from_numpy(matrix(fit(make("graphlet", {"C": 1.0}), splits).network(), splits.train).toarray())
+    torch.testing.assert_close(x @ x.T, phi @ phi.T)
+    shares = matrix(fit(make("graphlet", {"C": 1.0, "normalise": True}), splits).network(), splits.train)
+    spread = torch.from_numpy(shares.toarray()).std(0, correction=0)
+    torch.testing.assert_close(spread[spread > 0], torch.ones_like(spread[spread > 0]))
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", ["wl", "graphlet"])
 def test_scores_are_those_of_a_support_vector_machine(name: str, classes: int) -> None:

@@ -79,6 +79,15 @@ def test_baselines_share_the_network_and_have_no_term_of_another_method(row: tup
     assert "alpha" not in found
 
 
+def test_every_interpretable_baseline_has_the_datasets_s_c() -> None:
+    """ASAP calls it `ratio`, the others `size`."""
+    for dataset in datasets:
+        found = {
+            m: resolve(m, dataset=dataset, preset="published").flat() for m in ("asap", "dir", "ciga-v1")
+        }
+        assert found["asap"]["ratio"] == found["dir"]["size"] == found["ciga-v1"]["size"]
+
+
 def matches(names: Iterable[str], patterns: str | list[str]) -> list[list[str]]:
     """The names that each pattern is for; none may be for nothing."""
     patterns = patterns if isinstance(patterns, list) else [patterns]
