@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ciga.bench.grid import Records, Variation, configs, jobs
-from ciga.bench.paper import Cell, Table, exhibit
+from ciga.bench.paper import Cell, PaperTable, exhibit
 from ciga.files import write_json
 from ciga.runs.records import Config
 
@@ -71,7 +71,7 @@ def record_of(
 def book(tmp_path: Path) -> Callable[..., Records]:
     """Write records: `book({(row, column): [score of each seed]})` for a table of the paper."""
 
-    def write(table: Table, scores: dict[tuple[str, str], Sequence[float]], **more: Any) -> Records:
+    def write(table: PaperTable, scores: dict[tuple[str, str], Sequence[float]], **more: Any) -> Records:
         rows = {r.key: r for r in table.rows}
         columns = {c.key: c for c in table.columns}
         for (row, column), values in scores.items():

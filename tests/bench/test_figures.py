@@ -16,7 +16,7 @@ import pytest
 from ciga.bench import subgraphs
 from ciga.bench.figures import curves, draw
 from ciga.bench.grid import Records, Variation, configs, jobs
-from ciga.bench.paper import Figure, Table, exhibit
+from ciga.bench.paper import Figure, PaperTable, exhibit
 from ciga.errors import CigaError, UsageError
 from ciga.files import write_json
 from ciga.runs.pool.schedule import Bench
@@ -56,7 +56,7 @@ def fill_figure(name: str, root: Path, pick: Callable[[Any], bool] = lambda cell
     """Records for a figure: two seeds a point, scores that fall with x."""
     shown = exhibit(name)
     assert isinstance(shown, Figure)
-    for sheet in shown.sheets:
+    for sheet in shown.pictures:
         for panel in sheet.panels:
             for place, line in enumerate(panel.lines):
                 for x, cell in line.points:
@@ -70,7 +70,7 @@ def fill_figure(name: str, root: Path, pick: Callable[[Any], bool] = lambda cell
 def test_sensitivity_curves(tmp_path: Path) -> None:
     shown = fill_figure("figure-alpha", tmp_path / "runs", lambda c: c.dataset != "nci109")
     records = Records([tmp_path / "runs"])
-    first = shown.sheets[0].panels[0]
+    first = shown.pictures[0].panels[0]
     (points,) = curves(first, records, PLAIN).values()
     assert [x for x, _ in points] == [0.1, 0.5, 1, 2, 3, 4, 5, 6, 7, 8]
     assert points[2][1] == pytest.approx([90.0, 92.0])
@@ -121,9 +121,9 @@ def test_failure_study(tmp_path: Path) -> None:
 
 def test_critical_difference_diagrams(tmp_path: Path, book: Callable[..., Records]) -> None:
     table = exhibit("table-size")
-    assert isinstance(table, Table)
+    assert isinstance(table, PaperTable)
     scores = {
-        (row, column): [0.1 * place + 0.01 * number, 0.1 * place]
+        (row, column): [0.1 * place + 0.01 * number, 0.1 * place, 0.1 * place]
         for place, row in enumerate(("erm", "irm", "cnc", "ciga-v1", "ciga-v2"))
         for number, column in enumerate(("nci1", "nci109", "proteins", "dd"))
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciga.bench import paper
-from ciga.bench.paper import Figure, Table, exhibit, exhibits, main_tables
+from ciga.bench.paper import Figure, PaperTable, exhibit, exhibits, main_tables
 from ciga.bench.tables import lower
 from ciga.errors import UsageError
 from ciga.scoring.stats import ranks
@@ -17,9 +17,9 @@ NAMES = {
 }  # fmt: skip
 
 
-def table(name: str) -> Table:
+def table(name: str) -> PaperTable:
     found = exhibit(name)
-    assert isinstance(found, Table)
+    assert isinstance(found, PaperTable)
     return found
 
 
@@ -64,7 +64,7 @@ def test_cells_of_tables(name: str, printed: int, runs: int) -> None:
 def test_cells_of_figures() -> None:
     failure, alpha, beta = (exhibit(f"figure-{n}") for n in ("failure", "alpha", "beta"))
     assert isinstance(failure, Figure)
-    assert [len(s.panels) for s in failure.sheets] == [3, 3, 3, 3]
+    assert [len(s.panels) for s in failure.pictures] == [3, 3, 3, 3]
     assert len(failure.cells()) == 4 * 7 * (4 + 6 + 6)
     assert len(alpha.cells()) == len(beta.cells()) == 3 * 10
     assert {c.settings["alpha"] for c in alpha.cells()} == {0.1, 0.5, 1, 2, 3, 4, 5, 6, 7, 8}

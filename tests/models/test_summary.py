@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from ciga.models.summary import advice, compare, interval, plots
+from ciga.scoring import stats
 
 
-def test_interval_is_students() -> None:
-    values = [0.71, 0.75, 0.74, 0.69]
-    found = interval(values)
-    low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
-    assert (found["low"], found["high"]) == pytest.approx((low, high))
-    assert found["mean"] == pytest.approx(np.mean(values))
-    assert math.isnan(interval([0.5])["low"])
-    assert interval([0.5])["mean"] == 0.5
-    assert math.isnan(interval([])["mean"])
+def test_an_interval_ends_where_the_metric_does() -> None:
+    assert interval([0.9, 1.0, 1.0], "accuracy")["high"] == 1.0
+    assert interval([0.9, 1.0, 1.0])["high"] > 1.0
+    assert interval([0.9, 1.0, 1.0]) == stats.interval([0.9, 1.0, 1.0])
+    assert math.isnan(interval([0.5, 0.6])["low"])  # two seeds
 
 
 def noisy(y: torch.Tensor, sharpness: float, seeds: int, seed: int) -> torch.Tensor:
@@ -40,6 +35,8 @@ def test_compare_tells_better_from_worse_and_neither(metric: str) -> None:
         compare(poor, also_poor, y, metric),
     )
     assert better["low"] > 0
+    assert better["better"] > 0.99
+    assert worse["worse"] > 0.99
     assert worse["high"] < 0
     assert same["low"] < 0 < same["high"]
     assert better["low"] <= better["difference"] <= better["high"]
@@ -50,7 +47,14 @@ def test_advice_is_honest() -> None:
     def said(low: float, high: float, seeds: int = 3) -> str:
         return advice(
             "ciga-v2",
-            {"difference": (low + high) / 2, "low": low, "high": high},
+            {
+                "difference": (low + high) / 2,
+                "low": low,
+                "high": high,
+                "better": 0.3,
+                "equal": 0.4,
+                "worse": 0.3,
+            },
             seeds,
             "ood_test",
             "roc_auc",
@@ -59,7 +63,8 @@ def test_advice_is_honest() -> None:
     assert "beats ERM on ood_test beyond noise" in said(0.01, 0.05)
     assert "does not beat ERM" in said(-0.01, 0.05)
     assert "ERM is better" in said(-0.05, -0.01)
-    assert "one seed" in said(0.01, 0.05, seeds=1)
+    assert "one seed does not show how much" in said(0.01, 0.05, seeds=1)
+    assert "2 seeds do not show" in said(0.01, 0.05, seeds=2)
     assert "not defined" in said(math.nan, math.nan)
     assert "not defined" in said(math.nan, math.nan, seeds=1)
     assert "not compared" in advice("erm", None, 3, "ood_test", "roc_auc")

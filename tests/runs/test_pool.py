@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ciga.bench.grid import Job, Records, Variation, jobs
-from ciga.bench.paper import Row, Table, exhibit
+from ciga.bench.paper import PaperTable, Row, exhibit
 from ciga.bench.render import to_csv
 from ciga.bench.tables import fill
 from ciga.registry import load_plugin
@@ -93,7 +93,7 @@ class Place:
         load_plugin(self.plugin)
         self.variation = Variation(TINY.data, EPOCHS, plugins=(str(self.plugin),))
         table = exhibit("table-spmotif")
-        assert isinstance(table, Table)
+        assert isinstance(table, PaperTable)
         self.table = table
 
     def jobs(self, *methods: str) -> list[Job]:

@@ -12,9 +12,9 @@ from ciga.bench.paper import (
     Exhibit,
     Figure,
     Panel,
-    Sheet,
+    PaperTable,
+    Picture,
     Statistics,
-    Table,
     common_methods,
     main_tables,
     rows,
@@ -55,7 +55,7 @@ def draw(
     if isinstance(shown, Statistics):
         raise UsageError(f"{shown.name} has nothing to draw: show it with  ciga table {shown.name}.")
     variation.check(shown.cells())
-    if isinstance(shown, Table):
+    if isinstance(shown, PaperTable):
         return _diagram([shown], shown.name, records, variation, out, select, seeds)
     if shown.kind == "ranks":
         return _diagram(main_tables(), shown.name, records, variation, out, select, seeds)
@@ -63,7 +63,9 @@ def draw(
         from ciga.bench.subgraphs import draw_subgraphs
 
         return draw_subgraphs(shown, records, variation, out, select, datasets)
-    drawn = [_lines(shown, sheet, records, variation, out, select, seeds, datasets) for sheet in shown.sheets]
+    drawn = [
+        _lines(shown, picture, records, variation, out, select, seeds, datasets) for picture in shown.pictures
+    ]
     paths = [path for pair in drawn for path in pair]
     if not paths:
         raise CigaError(f"No run of {shown.name} is recorded: make them with  ciga bench {shown.name}.")
@@ -88,7 +90,7 @@ def save(figure: Any, stem: Path) -> list[Path]:
 
 def _lines(
     shown: Figure,
-    sheet: Sheet,
+    picture: Picture,
     records: Records,
     variation: Variation,
     out: Path,
@@ -97,7 +99,7 @@ def _lines(
     datasets: Sequence[str],
 ) -> list[Path]:
     """One picture of several panels; none if nothing of it is recorded."""
-    panels = [(p, curves(p, records, variation, select, seeds, datasets)) for p in sheet.panels]
+    panels = [(p, curves(p, records, variation, select, seeds, datasets)) for p in picture.panels]
     if not any(points for _, lines in panels for points in lines.values()):
         return []
     plt = pyplot()
@@ -107,8 +109,8 @@ def _lines(
         )
         for axis, (panel, lines) in zip(axes[0], panels, strict=True):
             draw_panel(axis, panel, lines)
-        figure.suptitle(_named(sheet.title, variation))
-        name = shown.name if len(shown.sheets) == 1 else f"{shown.name}-{sheet.key}"
+        figure.suptitle(_named(picture.title, variation))
+        name = shown.name if len(shown.pictures) == 1 else f"{shown.name}-{picture.key}"
         return save(figure, out / name)
 
 
@@ -177,7 +179,7 @@ def draw_panel(axis: Any, panel: Panel, lines: Mapping[str, Points]) -> None:
 
 
 def _diagram(
-    tables: Sequence[Table],
+    tables: Sequence[PaperTable],
     name: str,
     records: Records,
     variation: Variation,
@@ -216,7 +218,7 @@ def _diagram(
 
 
 def _means(
-    tables: Sequence[Table],
+    tables: Sequence[PaperTable],
     keys: Sequence[str] | None,
     records: Records,
     variation: Variation,
@@ -235,7 +237,7 @@ def _means(
     return {row: found for row, found in out.items() if len(found) == most}
 
 
-def _printed(tables: Sequence[Table], keys: Sequence[str] | None) -> dict[str, dict[str, float]]:
+def _printed(tables: Sequence[PaperTable], keys: Sequence[str] | None) -> dict[str, dict[str, float]]:
     out: dict[str, dict[str, float]] = {}
     for table in tables:
         columns = {c.key: c for c in table.columns}

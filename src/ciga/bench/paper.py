@@ -67,7 +67,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """Methods by datasets, and the paper's own numbers: (mean, std or None) by row and column key."""
 
     name: str
@@ -128,7 +128,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Picture:
     """One picture file of a figure."""
 
     key: str
@@ -143,15 +143,15 @@ class Figure:
     title: str
     source: str
     kind: str  # lines, motifs/molecules pictures ("subgraphs") or "ranks"
-    sheets: tuple[Sheet, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     examples: int = 0
 
     def cells(self, methods: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Cell]:
         """The experiments behind this figure."""
         if self.kind == "ranks":
             return _ranked_cells(methods or common_methods(), datasets)
-        points = [c for s in self.sheets for p in s.panels for line in p.lines for _, c in line.points]
-        points += [s.cell for s in self.sheets if s.cell is not None]
+        points = [c for s in self.pictures for p in s.panels for line in p.lines for _, c in line.points]
+        points += [s.cell for s in self.pictures if s.cell is not None]
         chosen = _named("method of this figure", points, methods, lambda c: (c.method,))
         return _named("dataset of this figure", chosen, datasets, lambda c: (c.dataset,))
 
@@ -169,7 +169,7 @@ class Statistics:
         return []
 
 
-Exhibit = Table | Figure | Statistics
+Exhibit = PaperTable | Figure | Statistics
 
 
 def exhibits() -> dict[str, Exhibit]:
@@ -201,11 +201,11 @@ def rows() -> dict[str, Row]:
 
 
 @cache
-def tables_of_paper() -> tuple[Table, ...]:
+def tables_of_paper() -> tuple[PaperTable, ...]:
     return tuple(_table(dict(t)) for t in source()["table"])
 
 
-def main_tables() -> list[Table]:
+def main_tables() -> list[PaperTable]:
     """The three tables of the main text: together they hold all sixteen datasets."""
     return [t for t in tables_of_paper() if t.average]
 
@@ -236,7 +236,7 @@ def _twin(row: Row, preset: str) -> Row:
     return replace(row, key=key, label=label, preset=preset, extra=True, like=row.source)
 
 
-def _table(raw: dict[str, Any]) -> Table:
+def _table(raw: dict[str, Any]) -> PaperTable:
     metric, scale = raw.pop("metric"), raw.pop("scale")
     columns = tuple(Column(**{"metric": metric, "scale": scale, **c}) for c in raw.pop("columns"))
     own = [c for c in columns if not c.extra]
@@ -256,7 +256,7 @@ def _table(raw: dict[str, Any]) -> Table:
     seeds = tuple(range(1, raw.pop("seeds") + 1))
     order = ("baseline", "ours", "oracle")
     lines = tuple(sorted([*shown, *added], key=lambda row: order.index(row.group)))
-    return Table(rows=lines, columns=columns, seeds=seeds, printed=printed, **raw)
+    return PaperTable(rows=lines, columns=columns, seeds=seeds, printed=printed, **raw)
 
 
 def _statistics() -> Statistics:

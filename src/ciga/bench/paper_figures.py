@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ciga.bench.paper import Cell, Figure, Line, Panel, Sheet, source
+from ciga.bench.paper import Cell, Figure, Line, Panel, Picture, source
 
 
 @cache
@@ -18,27 +18,27 @@ def _failure() -> Figure:
     raw = source()["failure"]
     seeds = tuple(range(1, raw["seeds"] + 1))
 
-    def line(sheet: dict[str, Any], kind: str, spec: dict[str, Any]) -> Line:
-        dataset = "failure-struc" if kind == "Struc" else sheet["mixed"]
+    def line(picture: dict[str, Any], kind: str, spec: dict[str, Any]) -> Line:
+        dataset = "failure-struc" if kind == "Struc" else picture["mixed"]
         points = []
         for bias in raw["biases"]:
-            data = {"bias": bias, "size_shift": sheet["size_shift"], **raw["data"]}
+            data = {"bias": bias, "size_shift": picture["size_shift"], **raw["data"]}
             points.append((bias, Cell(dataset, spec["method"], seeds, data, spec.get("settings", {}))))
         return Line(f"{kind}-{spec['label']}", tuple(points))
 
-    sheets = []
-    for sheet in raw["figures"]:
+    pictures = []
+    for picture in raw["figures"]:
         panels = []
         for panel in raw["panels"]:
-            lines = tuple(line(sheet, kind, spec) for kind in ("Struc", "Mixed") for spec in panel["lines"])
+            lines = tuple(line(picture, kind, spec) for kind in ("Struc", "Mixed") for spec in panel["lines"])
             panels.append(Panel(panel["key"], panel["title"], "bias", "accuracy", 100, lines))
-        sheets.append(Sheet(sheet["key"], sheet["title"], tuple(panels)))
+        pictures.append(Picture(picture["key"], picture["title"], tuple(panels)))
     return Figure(
         "figure-failure",
         "Failures of existing objectives and architectures",
         "appendix (fig:good_fail_*_appdx): 4 figures of 3 panels",
         "lines",
-        tuple(sheets),
+        tuple(pictures),
     )
 
 
@@ -59,14 +59,14 @@ def _sensitivity(name: str) -> Figure:
             Panel(spec["dataset"], title, name, spec["metric"], spec["scale"], (Line(label, points),))
         )
     weight = "contrastive loss" if name == "alpha" else "hinge loss"
-    sheet = Sheet(name, f"Sensitivity to {name}, the weight of the {weight}", tuple(panels))
-    return Figure(f"figure-{name}", sheet.title, f"fig:hp_sen_{name}", "lines", (sheet,))
+    picture = Picture(name, f"Sensitivity to {name}, the weight of the {weight}", tuple(panels))
+    return Figure(f"figure-{name}", picture.title, f"fig:hp_sen_{name}", "lines", (picture,))
 
 
 def _subgraphs() -> Figure:
     raw = source()["subgraphs"]
-    sheets = [
-        Sheet(s["key"], s["title"], cell=Cell(s["dataset"], raw["method"], (1,), s.get("data", {})))
+    pictures = [
+        Picture(s["key"], s["title"], cell=Cell(s["dataset"], raw["method"], (1,), s.get("data", {})))
         for s in [*raw["motifs"], *raw["molecules"]]
     ]
     return Figure(
@@ -74,7 +74,7 @@ def _subgraphs() -> Figure:
         "What CIGAv2 keeps of a graph",
         "appendix (fig:spmotif_b6_appdx to fig:size_viz_inact_appdx)",
         "subgraphs",
-        tuple(sheets),
+        tuple(pictures),
         raw["examples"],
     )
 

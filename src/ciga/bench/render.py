@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ciga.bench.paper import Column, Row
 from ciga.bench.tables import DEFAULT, Result
 from ciga.errors import UsageError
-from ciga.scoring.stats import Comparison
+from ciga.scoring.stats import EQUAL, LEAST, Comparison
 
 FORMATS = ("md", "latex", "html", "csv")
 HEADER = (
@@ -25,6 +25,8 @@ HEADER = (
     "seeds",
     "paper_mean",
     "paper_std",
+    "low",
+    "high",
 )
 MISSING = "–"
 
@@ -48,22 +50,31 @@ class Sheet:
     rules: set[int] = field(default_factory=set)  # a rule above these lines
 
 
-def render(result: Result, form: str) -> str:
-    """The whole table, its notes and its tests, in one of `FORMATS`."""
+def render(result: Result, form: str, every: bool = False) -> str:
+    """The whole table, its notes and its comparisons, in one of `FORMATS`."""
     if form not in FORMATS:
         raise UsageError(f"There is no format '{form}': use {', '.join(FORMATS)}.")
     if form == "csv":
         return to_csv(result)
     title = f"{result.table.title}. Paper: {result.table.source}"
-    sheets: list[tuple[str, Sheet, Sequence[str]]] = [(title, to_sheet(result), result.notes)]
+    return show([(title, to_sheet(result), result.notes), *comparison_sheets(result, every)], form)
+
+
+def comparison_sheets(result: Result, every: bool = False) -> list[tuple[str, Sheet, Sequence[str]]]:
+    """Each method against ERM; with `every`, also each of ours against every other baseline."""
+    sheets: list[tuple[str, Sheet, Sequence[str]]] = []
+    methods = {r.key: r.method for r in result.rows}
     for rule in result.selections:
         name = "" if rule == DEFAULT else f", selected by {rule}"
         for extra in (False, True):
             found = result.comparisons(rule, extra)
-            if found:
+            shown = [family for family in found if every or methods[family[0].against] == "erm"]
+            if shown:
                 where = " on columns that are not the paper's" if extra else ""
-                sheets.append((f"Paired comparisons{where}{name}", _tests(result, found), _TEST_NOTES))
-    return show(sheets, form)
+                sheets.append(
+                    (f"Paired comparisons{where}{name}", _tests(result, shown), _test_notes(result))
+                )
+    return sheets
 
 
 def show(sheets: Sequence[tuple[str, Sheet, Sequence[str]]], form: str) -> str:
@@ -81,6 +92,7 @@ def to_sheet(result: Result) -> Sheet:
     header += ["Rank"] if table.ranks or table.average else []
     sheet = Sheet(header)
     group = None
+    told: set[str] = set()
     for row in result.rows:
         if group is not None and row.group != group:
             sheet.rules.add(len(sheet.lines))
@@ -90,7 +102,8 @@ def to_sheet(result: Result) -> Sheet:
             line = [name, *([Text(rule)] if several else [])]
             line += [_cell(result, row, c, rule) for c in result.columns]
             sheet.lines.append(line + _means(result, row, rule))
-        printed = _printed(result, row)
+        printed = None if row.source in told else _printed(result, row)
+        told.add(row.source)  # several rows may stand beside one of the paper's: it is shown once
         if printed is not None:
             sheet.quiet.add(len(sheet.lines))
             sheet.lines.append([Text("paper"), *([Text("")] if several else []), *printed])
@@ -109,27 +122,30 @@ def _cell(result: Result, row: Row, column: Column, rule: str) -> Text:
         return Text("failed" if entry.failed else MISSING)
     digits = _digits(column)
     std = "" if entry.std is None else f" ({entry.std:.{digits}f})"
-    bold = result.best(column, rule) == row.key
+    bold = result.best(column, rule, row.preset) == row.key
     return Text(f"{entry.mean:.{digits}f}{std}", bold, len(entry.values))
 
 
 def _means(result: Result, row: Row, rule: str) -> list[Text]:
+    """The cells Avg and Rank of a row."""
     out = []
     if result.table.average:
         digits = _digits(result.columns[0])
         value = result.average(row, rule)
-        all_of = {r.key: a for r in result.rows if (a := result.average(r, rule)) is not None}
-        best = max((a for k, a in all_of.items() if k in _ranked(result)), default=None)
-        words = MISSING if value is None else f"{value:.{digits}f}"
-        out.append(Text(words, value is not None and value == best and row.group != "oracle"))
+        rivals = [r for r in result.rows if r.group != "oracle" and r.preset == row.preset]
+        averages = {r.key: a for r in rivals if (a := _sure_average(result, r, rule)) is not None}
+        best = max(averages, key=averages.__getitem__, default=None)
+        out.append(Text(MISSING if value is None else f"{value:.{digits}f}", best == row.key))
     if result.table.ranks or result.table.average:
         rank = result.average_rank(row, rule) if row.group != "oracle" else None
         out.append(Text("" if row.group == "oracle" else MISSING if rank is None else f"{rank:.2f}"))
     return out
 
 
-def _ranked(result: Result) -> set[str]:
-    return {r.key for r in result.rows if r.group != "oracle"}
+def _sure_average(result: Result, row: Row, rule: str) -> float | None:
+    """The average of a row all of whose cells have seeds enough."""
+    entries = [result.entry(row, c, rule) for c in result.own()]
+    return result.average(row, rule) if all(e is not None and e.enough for e in entries) else None
 
 
 def _printed(result: Result, row: Row) -> list[Text] | None:
@@ -157,34 +173,45 @@ def _printed(result: Result, row: Row) -> list[Text] | None:
     return cells
 
 
-_TEST_NOTES = (
-    "Difference: mean over datasets of the mean over seeds, with its 95 % bootstrap interval (seeds drawn "
-    "anew within datasets).",
-    "p: Wilcoxon's signed-rank test over (dataset, seed) pairs, and over datasets; two-sided, corrected by "
-    "Holm over the methods compared with the same one.",
-)
+def _test_notes(result: Result) -> list[str]:
+    own = result.own()[0]
+    margin = f"{EQUAL * own.scale:.{_digits(own)}f}"
+    return [
+        "Difference: mean over datasets of the mean over seeds, with its 95 % interval: a bootstrap that "
+        "draws datasets, then seeds, widened to Student's t. Below "
+        f"{LEAST} datasets only seeds are drawn: then it is about these datasets alone.",
+        f"P: the share of bootstrap samples in which the method is better or worse by more than {margin}, or "
+        "equal within that. Bold: the interval leaves out 0.",
+        "p: Wilcoxon's signed-rank test over datasets (over seeds where there are fewer than "
+        f"{LEAST}), two-sided, corrected by Holm over the comparisons between two rules; in brackets the "
+        "least it could have been with this number of datasets and comparisons.",
+    ]
 
 
-def _tests(result: Result, found: Sequence[Comparison]) -> Sheet:
+def _tests(result: Result, families: Sequence[Sequence[Comparison]]) -> Sheet:
+    """One line for each comparison; a rule between the families that were corrected together."""
     labels = {r.key: r.label for r in result.rows}
     digits = _digits(result.columns[0])
-    sheet = Sheet(["method", "against", "difference", "95 % interval", "p (pairs)", "p (datasets)", "pairs"])
-    against = None
-    for c in found:
-        if against is not None and c.against != against:
+    sheet = Sheet(
+        ["method", "against", "difference", "95 % interval", "P better", "equal", "worse", "p", "datasets"]
+    )
+    for family in families:
+        if sheet.lines:
             sheet.rules.add(len(sheet.lines))
-        against = c.against
-        sheet.lines.append(
-            [
-                Text(labels[c.method]),
-                Text(labels[c.against]),
-                Text(f"{c.difference:+.{digits}f}", bold=c.p_pairs < 0.05),
-                Text(f"{c.low:+.{digits}f} to {c.high:+.{digits}f}"),
-                Text(f"{c.p_pairs:.3g}"),
-                Text(f"{c.p_datasets:.3g}"),
-                Text(f"{c.pairs} on {c.datasets}"),
-            ]
-        )
+        for c in family:
+            v = c.verdict
+            chances = [Text(f"{v[key]:.2f}") for key in ("better", "equal", "worse")]
+            sheet.lines.append(
+                [
+                    Text(labels[c.method]),
+                    Text(labels[c.against]),
+                    Text(f"{v['difference']:+.{digits}f}", bold=v["low"] > 0 or v["high"] < 0),
+                    Text(f"{v['low']:+.{digits}f} to {v['high']:+.{digits}f}"),
+                    *chances,
+                    Text(f"{c.p:.2g} ({c.floor:.2g})"),
+                    Text(f"{c.datasets}"),
+                ]
+            )
     return sheet
 
 
@@ -270,7 +297,8 @@ def to_csv(result: Result) -> str:
                 entry = result.entry(row, column, rule)
                 if entry is not None:
                     paper = entry.paper or (None, None)
-                    numbers = [entry.mean, entry.std, len(entry.values), *paper]
+                    bounds = [entry.interval["low"], entry.interval["high"]] if entry.enough else [None, None]
+                    numbers = [entry.mean, entry.std, len(entry.values), *paper, *bounds]
                     shown = ["" if n is None else n for n in numbers]
                     writer.writerow(
                         [result.table.name, column.key, row.key, entry.rule, column.metric, *shown]

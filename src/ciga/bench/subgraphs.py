@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ciga.bench.grid import Records, Variation
-from ciga.bench.paper import Cell, Figure, Sheet
+from ciga.bench.paper import Cell, Figure, Picture
 from ciga.bench.tables import DEFAULT
 from ciga.errors import CigaError
 from ciga.explain.draw import gallery
@@ -23,15 +23,15 @@ def draw_subgraphs(
 ) -> list[Path]:
     """One picture for each dataset whose model is here; of molecules, one for each class."""
     paths: list[Path] = []
-    for sheet in shown.sheets:
-        assert sheet.cell is not None
-        if datasets and sheet.cell.dataset not in datasets and sheet.key not in datasets:
+    for picture in shown.pictures:
+        assert picture.cell is not None
+        if datasets and picture.cell.dataset not in datasets and picture.key not in datasets:
             continue
-        cell = variation.fit(sheet.cell)
+        cell = variation.fit(picture.cell)
         found = _model(cell, records, variation, select)
         if found is not None:
-            draw = _molecules if sheet.cell.dataset.startswith("drugood") else _motifs
-            paths += draw(shown, sheet, out, *found)
+            draw = _molecules if picture.cell.dataset.startswith("drugood") else _motifs
+            paths += draw(shown, picture, out, *found)
     if not paths:
         raise CigaError(
             f"No model of {shown.name} is here: train them with  ciga bench {shown.name}  "
@@ -80,7 +80,7 @@ def _look(method: Any, network: Any, store: GraphStore, row: int) -> tuple[Any, 
     return batch, int(logits.argmax()), score[batch.pair], kept[batch.pair]
 
 
-def _motifs(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any, splits: Any) -> list[Path]:
+def _motifs(shown: Figure, picture: Picture, out: Path, method: Any, network: Any, splits: Any) -> list[Path]:
     """For each class its smaller test graphs: readable as pictures."""
     test, names = splits["ood_test"], splits.task.class_names
     lines = []
@@ -102,12 +102,14 @@ def _motifs(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any, s
                 }
             )
         lines.append((name, graphs))
-    paths = [out / f"{shown.name}-{sheet.key}.{suffix}" for suffix in ("svg", "png")]
-    gallery(lines, paths, f"{sheet.title}: test graphs")
+    paths = [out / f"{shown.name}-{picture.key}.{suffix}" for suffix in ("svg", "png")]
+    gallery(lines, paths, f"{picture.title}: test graphs")
     return paths
 
 
-def _molecules(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any, splits: Any) -> list[Path]:
+def _molecules(
+    shown: Figure, picture: Picture, out: Path, method: Any, network: Any, splits: Any
+) -> list[Path]:
     """For each class the middle-sized test molecules, kept bonds coloured by their score."""
     from ciga.data.reading import chem
 
@@ -124,7 +126,7 @@ def _molecules(shown: Figure, sheet: Sheet, out: Path, method: Any, network: Any
             # A bond is two directed edges in a row, u -> v and v -> u, and both have its score.
             said = f"{name}, predicted {names[guess]}"
             drawn.append((test.columns["smiles"][row], said, score[::2], kept[::2]))
-        stem = out / f"{shown.name}-{sheet.key}-{name}"
+        stem = out / f"{shown.name}-{picture.key}-{name}"
         paths += _draw_molecules(drawn, stem)
     return paths
 

@@ -1,4 +1,4 @@
-"""A table as a query over records: what each cell holds, under each selection rule."""
+"""Fill a table of the paper from records: what each cell holds under each selection rule, and comparisons."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from ciga.bench.grid import PUBLISHED, Records, Variation, configs
-from ciga.bench.paper import SECONDS, Cell, Column, Row, Table
+from ciga.bench.paper import SECONDS, Cell, Column, PaperTable, Row
 from ciga.errors import UsageError
 from ciga.scoring.metrics import LOWER_IS_BETTER
 from ciga.scoring.selection import SELECTORS
-from ciga.scoring.stats import Comparison, compare, ranks, spread
+from ciga.scoring.stats import EQUAL, LEAST, Comparison, Interval, compare, interval, ranks
 
 #: The rule each dataset's own record names: shifted validation data where there are any.
 DEFAULT = "default"
@@ -28,19 +28,29 @@ class Entry:
     failed: int = 0
 
     @property
+    def interval(self) -> Interval:
+        """Mean, deviation and 95 % interval over seeds (NaN where there are too few)."""
+        return interval(list(self.values.values()))
+
+    @property
     def mean(self) -> float | None:
         return fmean(self.values.values()) if self.values else None
 
     @property
     def std(self) -> float | None:
-        return spread(list(self.values.values()))[1] if self.values else None
+        return self.interval["std"] if len(self.values) > 1 else None
+
+    @property
+    def enough(self) -> bool:
+        """Are there seeds enough to be ranked, compared or called the best?"""
+        return len(self.values) >= LEAST
 
 
 @dataclass
 class Result:
     """A table filled in."""
 
-    table: Table
+    table: PaperTable
     rows: list[Row]
     columns: list[Column]
     selections: list[str]
@@ -48,22 +58,24 @@ class Result:
     entries: dict[tuple[str, str, str], Entry]  # (row, column, selection)
     wanted: int = 0  # runs the shown cells are made of
     missing: int = 0
+    hidden: tuple[int, int] = (0, 0)  # rows and columns that are recorded, but not the paper's
     notes: list[str] = field(default_factory=list)
 
     def entry(self, row: Row, column: Column, selection: str) -> Entry | None:
         return self.entries.get((row.key, column.key, selection))
 
-    def means(self, column: Column, selection: str) -> dict[str, float]:
-        """Row -> mean of this column, the oracle left out."""
+    def means(self, column: Column, selection: str, preset: str = "") -> dict[str, float]:
+        """Row -> mean of this column, of one preset: those with seeds enough, the oracle left out."""
         found = {}
         for row in self.rows:
             entry = self.entry(row, column, selection)
-            if row.group != "oracle" and entry is not None and entry.mean is not None:
-                found[row.key] = entry.mean
+            if row.group != "oracle" and row.preset == preset and entry is not None and entry.enough:
+                found[row.key] = fmean(entry.values.values())
         return found
 
-    def best(self, column: Column, selection: str) -> str | None:
-        means = self.means(column, selection)
+    def best(self, column: Column, selection: str, preset: str = "") -> str | None:
+        """The row with the best mean of this column, among those of one preset."""
+        means = self.means(column, selection, preset)
         pick = min if lower(column) else max
         return pick(means, key=means.__getitem__) if means else None
 
@@ -78,8 +90,8 @@ class Result:
         return fmean(m for m in means if m is not None) if means and None not in means else None
 
     def average_rank(self, row: Row, selection: str) -> float | None:
-        """Mean over the paper's columns of the rank among the shown methods, as in the paper."""
-        found = [ranks(self.means(c, selection), lower(c)).get(row.key) for c in self.own()]
+        """Mean over the paper's columns of the rank among the shown methods of the same preset."""
+        found = [ranks(self.means(c, selection, row.preset), lower(c)).get(row.key) for c in self.own()]
         return fmean(r for r in found if r is not None) if found and None not in found else None
 
     def scores(self, selection: str, extra: bool = False) -> dict[str, dict[str, dict[int, float]]]:
@@ -92,29 +104,28 @@ class Result:
                 out.setdefault(row, {})[column] = {s: sign * v for s, v in entry.values.items()}
         return out
 
-    def best_baseline(self, selection: str, preset: str = "", extra: bool = False) -> str | None:
-        """The baseline with the highest mean over the columns that every baseline of this preset has."""
-        scores = self.scores(selection, extra)
-        fits = [r.key for r in self.rows if r.group == "baseline" and r.preset == preset and r.key in scores]
-        shared = set.intersection(*(set(scores[b]) for b in fits)) if fits else set()
-        if not shared:
-            return None
-        return max(fits, key=lambda b: fmean(fmean(scores[b][c].values()) for c in sorted(shared)))
+    def comparisons(self, selection: str, extra: bool = False) -> list[list[Comparison]]:
+        """Families of comparisons within one preset, each corrected by itself.
 
-    def comparisons(self, selection: str, extra: bool = False) -> list[Comparison]:
-        """Every method against ERM, ours against the best baseline; of the same preset if it is recorded."""
+        First every method against ERM, which is named beforehand; then each of ours against every other
+        baseline. None is picked after the fact.
+        """
         scores = self.scores(selection, extra)
         shown = [r for r in self.rows if r.group != "oracle"]
-        against: dict[str, list[str]] = {}
+        columns = [c for c in self.columns if c.extra == extra]
+        margin = EQUAL * columns[0].scale if columns else EQUAL
+        first: list[list[Comparison]] = []
+        others: list[list[Comparison]] = []
         for preset in dict.fromkeys(r.preset for r in shown):
             mine = [r for r in shown if r.preset == preset]
-            plain = [r.key for r in mine if r.method == "erm" and not r.settings and r.key in scores]
-            base = plain[0] if plain else "erm"
-            against.setdefault(base, []).extend(r.key for r in mine)
-            best = self.best_baseline(selection, preset, extra)
-            if best is not None and best != base:
-                against.setdefault(best, []).extend(r.key for r in mine if r.group == "ours")
-        return [found for base, keys in against.items() for found in compare(scores, base, keys)]
+            erm = next((r.key for r in mine if r.method == "erm" and not r.settings), None)
+            if erm is not None:
+                first.append(compare(scores, [(r.key, erm) for r in mine], margin))
+            rivals = [r.key for r in mine if r.group == "baseline" and r.key != erm]
+            for row in mine:
+                if row.group == "ours":
+                    others.append(compare(scores, [(row.key, rival) for rival in rivals], margin))
+        return [family for family in (*first, *others) if family]
 
 
 def lower(column: Column) -> bool:
@@ -123,7 +134,7 @@ def lower(column: Column) -> bool:
 
 
 def fill(
-    table: Table,
+    table: PaperTable,
     records: Records,
     variation: Variation | None = None,
     *,
@@ -133,10 +144,22 @@ def fill(
     seeds: Sequence[int] = (),
     metric: str | None = None,
     added: Sequence[Row] = (),
+    also: Sequence[str] | None = None,
 ) -> Result:
-    """Look up every run of the table. `added` are rows of the user's own.
+    """Look up every run of the table.
 
-    Extra rows and columns are shown if they were named, or if there is anything to show.
+    Args:
+        table: which one.
+        records: the finished runs.
+        variation: how the runs differ from the paper's.
+        select: the selection rule; each dataset's own by default.
+        methods: show these rows only (names as `ciga table --methods` takes them).
+        datasets: show these columns only.
+        seeds: the seeds to look for; else the paper's.
+        metric: another metric than the table's.
+        added: rows of the user's own.
+        also: of the rows and columns that are not the paper's, those that are shown beside its own if
+            anything of them is recorded; None: all of them.
     """
     if select not in (DEFAULT, "all", *SELECTORS):
         raise UsageError(f"There is no selection rule '{select}': use {', '.join(SELECTORS)} or all.")
@@ -175,16 +198,26 @@ def fill(
             used = sorted({r["selection"] for r in got.values()}) if rule == DEFAULT else [rule]
             entry = Entry(values, ", ".join(used), printed, failed)
             result.entries[row.key, column.key, rule] = entry
+    hidden_rows = 0
     for row in rows:
         mine = {place for place in live if place[0] == row.key}
         # Two names for the same runs (a row that says what the preset says anyway) are shown once.
         told = {(c, runs[r, c]) for r, c in live if r in {shown.key for shown in result.rows}}
         new = any((c, runs[r, c]) not in told for r, c in mine)
-        if not row.extra or _named(methods) or row in added or new:
+        wished = also is None or bool({row.key, row.method} & set(also))
+        if not row.extra or _named(methods) or row in added or (new and wished):
             result.rows.append(row)
+        elif new:
+            hidden_rows += 1
+    recorded_columns = [c for c in columns if not c.extra or any(k == c.key for _, k in live)]
     result.columns = [
-        c for c in columns if not c.extra or _named(datasets) or any(k == c.key for _, k in live)
+        c
+        for c in columns
+        if not c.extra
+        or _named(datasets)
+        or (c in recorded_columns and (also is None or bool({c.key, c.dataset} & set(also))))
     ]
+    result.hidden = hidden_rows, len([c for c in recorded_columns if c not in result.columns])
     shown = {(r.key, c.key) for r in result.rows for c in result.columns}
     result.entries = {k: e for k, e in result.entries.items() if k[:2] in shown}
     wanted = {name for place in shown if place in runs for name in runs[place]}
@@ -256,19 +289,29 @@ def _notes(result: Result, records: Records, select: str) -> list[str]:
         )
         asked = {r for (r, _, _), e in result.entries.items() if e.rule.endswith("-rest")}
         labels = ", ".join(row.label for row in result.rows if row.key in asked)
-        rest = f"; for {labels} less what the rest tells there (-rest)" if labels else ""
+        rest = (
+            f"; for {labels} by the score on G_c minus the probe's score on G_s there (-rest)"
+            if labels
+            else ""
+        )
         notes.append(f"Epoch selected by {said or 'validation (nothing recorded yet)'}{rest}.")
     else:
         notes.append(f"Epoch selected by {', '.join(result.selections)}.")
     if "oracle" in result.selections:
         notes.append("The rule 'oracle' looks at test data: an upper bound, not a result.")
     notes.append("Test score, mean (standard deviation, ddof 1) over seeds [number of seeds].")
+    notes.append(
+        f"Bold: the best of its column and preset. Ranks: within one preset. Neither below {LEAST} seeds."
+    )
     if str(result.variation):
         notes.append(f"Not the paper's setting: {result.variation}.")
     failed = sum(e.failed for (_, _, s), e in result.entries.items() if s == result.selections[0])
     broken = f", {failed} of them failed" if failed else ""
     if result.missing:
         notes.append(f"{result.missing} of {result.wanted} runs are missing{broken}.")
+    if any(result.hidden):
+        what = [f"{n} {word}" for n, word in zip(result.hidden, ("rows", "columns"), strict=True) if n]
+        notes.append(f"Also recorded, but not the paper's: {' and '.join(what)} (--all shows them).")
     if records.stale:
         notes.append(f"Records left out, made under other defaults: {len(set(records.stale))}.")
     return notes

@@ -149,7 +149,7 @@ def table(
         from ciga.bench.datasets import statistics_table
 
         text = statistics_table(shown, format_, names(datasets), variation)
-    elif isinstance(shown, paper.Table):
+    elif isinstance(shown, paper.PaperTable):
         result = fill(
             shown,
             records,

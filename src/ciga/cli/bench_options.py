@@ -112,12 +112,12 @@ def own_rows(given: Sequence[str]) -> list[Row]:
 
 def own_cells(shown: Any, rows: Sequence[Row], datasets: Sequence[str]) -> list[Any]:
     """The cells of `own_rows` in a table."""
-    from ciga.bench.paper import Table
+    from ciga.bench.paper import PaperTable
     from ciga.errors import UsageError
 
     if not rows:
         return []
-    if not isinstance(shown, Table):
+    if not isinstance(shown, PaperTable):
         raise UsageError(f"{shown.name} has no rows: --row is for tables.")
     columns = shown.select((), datasets)[1]
     return [cell for c in columns for r in rows if (cell := shown.cell(r, c)) is not None]

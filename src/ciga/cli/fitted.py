@@ -11,6 +11,7 @@ from rich.table import Table
 from ciga.explain.render import spread
 from ciga.models.model import Model, rule_of
 from ciga.models.summary import interval
+from ciga.scoring.stats import LEAST
 
 
 def print_summary(model: Model, out: Path, source: str) -> None:
@@ -31,6 +32,8 @@ def print_summary(model: Model, out: Path, source: str) -> None:
         *(["edge AUROC"] if edges else []),
         title=(
             f"mean over {len(model.seeds)} seeds [95 % interval over seeds], epoch by {chosen}"
+            if len(model.seeds) >= LEAST
+            else f"mean over {len(model.seeds)} seeds, epoch by {chosen}"
             if len(model.seeds) > 1
             else f"one seed, epoch by {chosen}"
         ),

@@ -17,6 +17,7 @@ from torch import Tensor
 from ciga.data.reading.chem import MoleculeError, parse, rdkit
 from ciga.explain.explanation import Explanation
 from ciga.explain.molecules import bond_scores
+from ciga.scoring.stats import holm
 
 #: Components with more nodes than this are not compared with others: they are not motifs.
 LARGEST = 20
@@ -151,9 +152,8 @@ def enriched(
     tests = [(f.p_value(c, totals), c, f) for f in usual for c in shown if f.by_class[c]]
     tests.sort(key=lambda item: (item[0], item[2].name))
     rows: list[dict[str, Any]] = []
-    worst = 0.0
-    for rank, (p, label, fragment) in enumerate(tests):
-        worst = max(worst, min(1.0, p * (len(tests) - rank)))
+    corrected = holm([p for p, *_ in tests])
+    for p, (_, label, fragment) in zip(corrected, tests, strict=True):
         rows.append(
             {
                 "class": label,
@@ -166,7 +166,7 @@ def enriched(
                 "elsewhere_of": sum(totals.values()) - totals[label],
                 "found": fragment.found,
                 "enrichment": fragment.enrichment(label, totals),
-                "p": worst,
+                "p": p,
             }
         )
     out = []

@@ -15,7 +15,8 @@ from ciga.explain.examine import Examined
 from ciga.explain.molecules import draw_fragment
 from ciga.explain.render import number, percent, spread, write_page
 from ciga.models.model import Model, rule_of
-from ciga.models.summary import CONFIDENCE, interval
+from ciga.models.summary import interval
+from ciga.scoring.stats import CONFIDENCE
 
 #: What a reader should know of each part of the data.
 PARTS = {

@@ -1,4 +1,4 @@
-"""What came out of training, in numbers to weigh: intervals, a fair comparison, one piece of advice."""
+"""The summary of a training: intervals over seeds, the comparison with ERM, and one piece of advice."""
 
 from __future__ import annotations
 
@@ -10,65 +10,54 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ciga.scoring import metrics
+from ciga.scoring import metrics, stats
+from ciga.scoring.stats import LEAST, Interval, Verdict
 
-#: Two-sided confidence of every interval.
-CONFIDENCE = 0.95
+#: Bootstrap samples of the test graphs.
 RESAMPLES = 400
 BINS = 10
 RANGES = dict.fromkeys((*metrics.METRICS, "edge_auroc", "precision_at_k"), (0.0, 1.0))
 RANGES |= {"mcc": (-1.0, 1.0), "log_loss": (0.0, math.inf)}
 
 
-def interval(values: Sequence[float], metric: str | None = None) -> dict[str, float]:
-    """Mean over seeds and Student's t interval around it; the bounds are NaN for fewer than two seeds.
-
-    With the metric's name, an interval ends where the metric's range does.
-    """
-    from scipy.stats import t
-
-    known = np.array([v for v in values if not math.isnan(v)], dtype=float)
-    if not len(known):
-        return {"mean": math.nan, "low": math.nan, "high": math.nan, "std": math.nan, "n": 0}
-    mean, n = float(known.mean()), len(known)
-    if n < 2:
-        return {"mean": mean, "low": math.nan, "high": math.nan, "std": math.nan, "n": n}
-    std = float(known.std(ddof=1))
-    half = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * std / math.sqrt(n)
-    least, most = RANGES.get(metric or "", (-math.inf, math.inf))
-    low, high = max(mean - half, least), min(mean + half, most)
-    return {"mean": mean, "low": low, "high": high, "std": std, "n": n}
+def interval(values: Sequence[float], metric: str | None = None) -> Interval:
+    """Mean over seeds with Student's t interval, which ends where the metric's range does."""
+    return stats.interval(values, RANGES.get(metric or "", (-math.inf, math.inf)))
 
 
-def compare(mine: Tensor, theirs: Tensor, y: Tensor, metric: str, seed: int = 0) -> dict[str, float]:
-    """Difference of two methods' mean scores, with a bootstrap interval over seeds *and* graphs.
+def compare(mine: Tensor, theirs: Tensor, y: Tensor, metric: str, seed: int = 0) -> Verdict:
+    """Difference of two methods' mean scores, judged over seeds *and* graphs; positive is better.
 
     Seeds alone would leave out the luck of a small test set. Both methods are scored on the same graphs in
-    every resample, so what is common to both cancels.
+    every sample, so what is common to both cancels. Seeds are few, graphs are many: only what comes of the
+    seeds is widened to Student's t.
 
     Args:
-        mine, theirs: class probabilities [S, n, C] of each seed.
+        mine: class probabilities [S, n, C] of each seed.
+        theirs: the same of the other method [S', n, C].
+        y: true classes [n].
+        metric: the score to compare.
+        seed: of the bootstrap.
     """
-    rng = np.random.default_rng(seed)
-    low_is_good = metric in metrics.LOWER_IS_BETTER
+    sign = -1.0 if metric in metrics.LOWER_IS_BETTER else 1.0
 
-    def score(probability: Tensor, seeds: Sequence[int], rows: Tensor) -> float:
-        every = [_metric(probability[s, rows], y[rows], metric) for s in seeds]
-        return float(np.mean(every))
+    def scores(probability: Tensor, rows: Tensor | slice) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.array([_metric(p[rows], y[rows], metric) for p in probability])
 
-    all_rows = torch.arange(len(y))
-    difference = score(mine, range(len(mine)), all_rows) - score(theirs, range(len(theirs)), all_rows)
-    draws = []
-    for _ in range(RESAMPLES):
+    every = [scores(p, slice(None)) for p in (mine, theirs)]
+    centre = sign * float(every[0].mean() - every[1].mean())
+
+    def graphs(rng: np.random.Generator) -> float:
         rows = torch.from_numpy(rng.integers(len(y), size=len(y)))
-        picks = [rng.integers(len(p), size=len(p)).tolist() for p in (mine, theirs)]
-        draws.append(score(mine, picks[0], rows) - score(theirs, picks[1], rows))
-    draws = [d for d in draws if not math.isnan(d)]
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail]) if draws else (math.nan, math.nan)
-    sign = -1 if low_is_good else 1
-    bounds = sorted((sign * float(low), sign * float(high)))
-    return {"difference": sign * difference, "low": bounds[0], "high": bounds[1]}
+        return sign * float(scores(mine, rows).mean() - scores(theirs, rows).mean())
+
+    def seeds(rng: np.random.Generator) -> Any:
+        drawn = [s[rng.integers(len(s), size=(RESAMPLES, len(s)))].mean(1) for s in every]
+        return sign * (drawn[0] - drawn[1])
+
+    fewest, freedom = min(map(len, every)), sum(map(len, every)) - 2
+    luck = stats.widened(centre, stats.bootstrap(seeds, seed=seed), fewest, freedom) - centre
+    return stats.judge(centre, stats.bootstrap(graphs, RESAMPLES, seed) + luck)
 
 
 def _metric(probability: Tensor, y: Tensor, name: str) -> float:
@@ -101,21 +90,32 @@ def plots(probability: Tensor, y: Tensor) -> dict[str, Any]:
     return {"confusion": table, "reliability": bins, "graphs": len(y)}
 
 
-def advice(method: str, comparison: dict[str, float] | None, seeds: int, where: str, metric: str) -> str:
-    """One plain sentence on whether the method is worth it on this data."""
+def advice(method: str, comparison: Verdict | None, seeds: int, where: str, metric: str) -> str:
+    """One plain sentence on whether the method is worth it on this data.
+
+    Args:
+        method: its name.
+        comparison: what `compare` found against ERM; None if there was nothing to compare.
+        seeds: the number of seeds of each.
+        where: the part of the data that was scored.
+        metric: the score.
+    """
     if comparison is None:
         return (
             f"{method} was not compared with ERM here: its scores do not say whether another method would do."
         )
-    if math.isnan(comparison["low"]):
+    if math.isnan(comparison["difference"]):
         return f"{metric} is not defined on {where}, so nothing can be said about {method} against ERM."
     gap = f"{comparison['difference']:+.3f} {metric}"
-    bounds = f"95 % interval {comparison['low']:+.3f} to {comparison['high']:+.3f}"
-    if seeds < 2:
+    if seeds < LEAST:
+        count = "one seed does" if seeds == 1 else f"{seeds} seeds do"
         return (
-            f"{method} differs from ERM by {gap} on {where} ({bounds}), but one seed does not show how much "
-            "of that is luck: fit with --seeds 3 or more before choosing."
+            f"{method} differs from ERM by {gap} on {where}, but {count} not show how much of that is luck: "
+            f"fit with --seeds {LEAST} or more before choosing."
         )
+    if math.isnan(comparison["low"]):
+        return f"{metric} is not defined on {where}, so nothing can be said about {method} against ERM."
+    bounds = f"95 % interval {comparison['low']:+.3f} to {comparison['high']:+.3f}"
     if comparison["low"] > 0:
         return f"{method} beats ERM on {where} beyond noise ({gap}, {bounds}): use it."
     if comparison["high"] < 0:

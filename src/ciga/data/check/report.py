@@ -17,6 +17,7 @@ from ciga.errors import MissingExtra
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import GraphStore
 from ciga.progress import Progress, silent
+from ciga.scoring.stats import holm
 
 Values = NDArray[Any]
 
@@ -217,11 +218,9 @@ def _compare(name: str, train: Values, other: Values) -> dict[str, Any]:
 
 def _correct(entries: list[dict[str, Any]]) -> None:
     """Holm's correction over all tests of the report, and the verdict."""
-    worst = 0.0
-    for rank, entry in enumerate(sorted(entries, key=lambda e: float(e["p"]))):
-        worst = max(worst, min(1.0, entry["p"] * (len(entries) - rank)))
-        entry["p_holm"] = worst
-        entry["shifted"] = worst < SURE and entry["effect"] >= LARGE
+    for entry, corrected in zip(entries, holm([e["p"] for e in entries]), strict=True):
+        entry["p_holm"] = corrected
+        entry["shifted"] = corrected < SURE and entry["effect"] >= LARGE
 
 
 def _summarise(part: dict[str, Any]) -> None:
