@@ -9,6 +9,7 @@ import pytest
 
 from ciga import options
 from ciga.errors import UsageError
+from ciga.nn import Backbone
 from ciga.options import tunable
 
 
@@ -119,3 +120,15 @@ def test_pairs() -> None:
     for bad in ("a", "=1", ""):
         with pytest.raises(UsageError, match="--set takes key=value"):
             options.parse_pairs([bad], "--set")
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "1e999", float("inf")])
+def test_a_number_is_finite(value: object) -> None:
+    with pytest.raises(UsageError, match="must be a finite number"):
+        options.convert(Knobs, "free", value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("width", 10**11), ("width", 1e11), ("layers", "1000000")])
+def test_a_network_that_fits_no_memory_is_refused(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match="too large: it must be at most"):
+        options.convert(Backbone, name, value)

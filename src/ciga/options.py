@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -65,6 +66,8 @@ def convert(cls: type, name: str, value: Any) -> Any:
             value = int(value) if not isinstance(value, float) or value.is_integer() else _fail()
         elif kind is float and not isinstance(value, bool):
             value = float(value)
+            if math.isinf(value):
+                raise UsageError(f"{name}={value} must be a finite number.")
         elif kind is str:
             value = str(value)
         elif typing.get_origin(kind) is tuple:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -296,6 +297,29 @@ def test_latex_and_html_are_well_formed(table: PaperTable, book: Book) -> None:
     ElementTree.fromstring(f"<div>{render(result, 'html')}</div>")
     with pytest.raises(UsageError, match="csv"):
         render(result, "docx")
+
+
+def test_labels_cannot_break_out_of_their_cell() -> None:
+    from ciga.bench.render import Sheet, Text, show
+
+    name = "a|b <i>*x*</i> _y_ `z` [u](v) \\input{f} $1^2~3$ 50% & #\nnext"
+    sheet = Sheet(["method", name], [[Text(name), Text("1.00", bold=True, seeds=5)]])
+    shown = show([("title", sheet, [name])], "md")
+    lines = [line for line in shown.splitlines() if line.startswith("|")]
+    assert len(lines) == 3
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
+    assert not re.search(r"(?<!\\)<", shown)
+    assert r"\]" in shown
+    latex = show([("title", sheet, [name])], "latex")
+    for plain in (r"\input", "{f}", " 50% ", " $1"):
+        assert plain not in latex
+    for escaped in (r"\textbackslash{}input\{f\}", r"\$1\^{}2\~{}3\$", r"50\% \& \#"):
+        assert escaped in latex
+
+
+def test_an_unknown_metric_is_refused(table: PaperTable, book: Book) -> None:
+    with pytest.raises(UsageError, match=r"no metric called 'acuracy'\. Did you mean accuracy"):
+        fill(table, book(table, {}), metric="acuracy")
 
 
 def test_a_selection_the_data_has_not(table: PaperTable, book: Book) -> None:

@@ -164,3 +164,38 @@ def test_labels_of_a_file(model: Model, tmp_path: Path) -> None:
     assert read_labelled(model, source, most=10).store.num_graphs == 10
     toy_splits()["ood_test"].save(tmp_path / "graphs.safetensors")
     assert isinstance(read_labelled(toy_model(), tmp_path / "graphs.safetensors").store, GraphStore)
+
+
+def test_parquet_holds_what_csv_holds(model: Model, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="PyArrow is missing: pip install 'ciga[tables]'")
+    source = write_molecules(tmp_path / "in.csv")
+    for name in ("out.csv", "out.parquet"):
+        predict_file(model, source, tmp_path / name, chunk=7, workers=1)
+    plain = rows_of(tmp_path / "out.csv")
+    found = parquet.read_table(tmp_path / "out.parquet")
+    assert found.column_names == list(plain[0])
+    numbers = {name for name in found.column_names if str(found.schema.field(name).type) == "double"}
+    assert numbers == {"probability", "p(0)", "p(1)", "uncertainty", "shift_score"}
+    for ours, theirs in zip(found.to_pylist(), plain, strict=True):
+        for name, value in ours.items():
+            assert (
+                value == (None if not theirs[name] else float(theirs[name]))
+                if name in numbers
+                else (value == theirs[name])
+            )
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.xlsx", "out.csv.zip", "out.FEATHER"])
+def test_a_name_that_promises_another_format_is_refused(model: Model, tmp_path: Path, name: str) -> None:
+    source = write_molecules(tmp_path / "in.csv")
+    with pytest.raises(UsageError, match=r"choose \.csv, \.tsv, \.csv\.gz or \.parquet"):
+        predict_file(model, source, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_equal_predictions_are_equal_files(model: Model, tmp_path: Path) -> None:
+    source = write_molecules(tmp_path / "in.csv")
+    for name in ("one.csv.gz", "two.csv.gz", "one.parquet", "two.parquet"):
+        predict_file(model, source, tmp_path / name, workers=1)
+    for kind in ("csv.gz", "parquet"):
+        assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()

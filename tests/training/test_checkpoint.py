@@ -11,6 +11,7 @@ from torch import nn
 
 from ciga.data import Splits
 from ciga.errors import CigaError
+from ciga.files import read_tensors, write_tensors
 from ciga.methods.base import make
 from ciga.methods.erm import ERM
 from ciga.nn import Backbone, Spec
@@ -118,3 +119,32 @@ def test_a_damaged_checkpoint_stops_the_run_that_would_continue(toy: Splits, tmp
     file.write_bytes(damaged)
     with pytest.raises(CigaError, match=r"checkpoint\.safetensors is damaged"):
         run(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("history", "[1]"),
+        ("history", "7"),
+        ("history", "[" * 100_000),
+        ("history", '[{"epoch": "x", "terms": {}, "metrics": {}, "seconds": 1}]'),
+        ("history", '[{"epoch": 0, "terms": {}, "metrics": {"id_val": 3}, "seconds": 1}]'),
+        ("history", '[{"epoch": 0, "terms": {"risk": null}, "metrics": {}, "seconds": 1}]'),
+        ("history", "{"),
+        ("seconds", "soon"),
+        ("seconds", None),
+    ],
+)
+def test_a_forged_checkpoint_is_refused_with_one_sentence(file: Path, name: str, value: str | None) -> None:
+    tensors, meta = read_tensors(file)
+    write_tensors(file, tensors, {k: v for k, v in {**meta, name: value}.items() if v is not None})
+    with pytest.raises(CigaError, match="delete its folder to start afresh"):
+        read_checkpoint(file, *parts(1))
+
+
+@pytest.mark.parametrize("name", ["stranger", "stranger/x", "adam/0/0/exp_avg", "network/0.weight"])
+def test_a_forged_tensor_is_refused_with_one_sentence(file: Path, name: str) -> None:
+    tensors, meta = read_tensors(file)
+    write_tensors(file, {**tensors, name: torch.ones(7)}, meta)
+    with pytest.raises(CigaError, match="delete its folder to start afresh"):
+        read_checkpoint(file, *parts(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -218,16 +219,23 @@ def _tests(result: Result, families: Sequence[Sequence[Comparison]]) -> Sheet:
 # ---------------------------------------------------------------- formats
 
 
+def _md(words: str) -> str:
+    """Words that Markdown shows as they are: marks, links, tags and the borders of cells escaped."""
+    marks = r"[\\`*<>|]|(?<!\w)_|_(?!\w)|\](?=[(\[:])"
+    return re.sub(marks, r"\\\g<0>", " ".join(words.split()))
+
+
 def _markdown(title: str, sheet: Sheet, notes: Sequence[str]) -> str:
     def words(cell: Text, quiet: bool) -> str:
         seeds = "" if cell.seeds is None else f" [{cell.seeds}]"
         if not cell.words:
             return ""
-        shown = f"**{cell.words}**" if cell.bold else f"*{cell.words}*" if quiet else cell.words
-        return shown + seeds
+        shown = _md(cell.words)
+        return (f"**{shown}**" if cell.bold else f"*{shown}*" if quiet else shown) + seeds
 
+    header = [_md(word) for word in sheet.header]
     lines = [[words(c, i in sheet.quiet) for c in line] for i, line in enumerate(sheet.lines)]
-    widths = [max(len(line[j]) for line in [sheet.header, *lines]) for j in range(len(sheet.header))]
+    widths = [max(len(line[j]) for line in [header, *lines]) for j in range(len(header))]
 
     def row(cells: Sequence[str]) -> str:
         padded = [
@@ -237,11 +245,15 @@ def _markdown(title: str, sheet: Sheet, notes: Sequence[str]) -> str:
 
     ruler = "|" + "|".join("-" * (w + 1) + ("-" if j == 0 else ":") for j, w in enumerate(widths)) + "|"
     body = "\n".join(row(line) for line in lines)
-    below = "\n".join(f"- {note}" for note in notes)
-    return f"### {title}\n\n{row(sheet.header)}\n{ruler}\n{body}\n\n{below}\n"
+    below = "\n".join(f"- {_md(note)}" for note in notes)
+    return f"### {_md(title)}\n\n{row(header)}\n{ruler}\n{body}\n\n{below}\n"
 
 
-_LATEX = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "Γ": r"$\Gamma$", "–": "--", "±": r"$\pm$"}
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "^": r"\^{}", "~": r"\~{}",
+    "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "<": "$<$", ">": "$>$",
+    "Γ": r"$\Gamma$", "–": "--", "±": r"$\pm$", "\n": " ", "\r": " ",
+}  # fmt: skip
 
 
 def _tex(words: str) -> str:

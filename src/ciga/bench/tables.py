@@ -9,8 +9,8 @@ from typing import Any
 
 from ciga.bench.grid import PUBLISHED, Records, Variation, configs
 from ciga.bench.paper import SECONDS, Cell, Column, PaperTable, Row
-from ciga.errors import UsageError
-from ciga.scoring.metrics import LOWER_IS_BETTER
+from ciga.errors import UsageError, unknown
+from ciga.scoring.metrics import EXPLANATION_METRICS, LOWER_IS_BETTER, METRICS
 from ciga.scoring.selection import SELECTORS
 from ciga.scoring.stats import EQUAL, LEAST, Comparison, Interval, compare, interval, ranks
 
@@ -169,6 +169,9 @@ def fill(
     columns = table.select((), datasets or [c.key for c in table.columns])[1]
     usual = {c.key: c.metric for c in columns}
     if metric is not None:
+        known = (*METRICS, *EXPLANATION_METRICS, SECONDS)
+        if metric not in known:
+            raise unknown("metric", metric, known)
         scale = 1.0 if metric in ("mcc", SECONDS) else 100.0
         columns = [Column(**{**vars(c), "metric": metric, "scale": scale}) for c in columns]
     if not _named(datasets):

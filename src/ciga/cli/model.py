@@ -95,7 +95,9 @@ def fit(
 def predict(
     model: ModelFolder,
     file: Annotated[Path, typer.Argument(help="A table of SMILES, or graphs.")],
-    out: Annotated[Path, typer.Option(help="Where predictions go (.csv, .tsv, .csv.gz; - prints them).")],
+    out: Annotated[
+        Path, typer.Option(help="Where predictions go (.csv, .tsv, .csv.gz, .parquet; - prints them).")
+    ],
     smiles: Smiles = None,
     plugin: Plugins = [],  # noqa: B006
     device: Device = "auto",
@@ -103,8 +105,10 @@ def predict(
 ) -> None:
     """Predict every row of a file of any size: class, probability, uncertainty, and a shift flag."""
     from ciga.cli.progress import row_counter
+    from ciga.models.output import check_output
     from ciga.models.stream import predict_file
 
+    check_output(out)
     loaded = _load(model, plugin, device)
     with row_counter(f"predict {file.name}", enabled=not json_) as report:
         totals = predict_file(loaded, file, out, smiles=smiles, report=report)

@@ -11,6 +11,7 @@ Outputs: probability [G, C]; for methods that extract, score [E] and kept [E] as
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -242,8 +243,9 @@ def export(model: Model, path: str | Path, kind: str = "torch-export", graphs: i
     with torch.no_grad(), atomic(path) as temporary:
         program = torch.export.export(module, example, dynamic_shapes=tuple(shapes), strict=False)
         if kind == "torch-export":
-            with temporary.open("wb") as file:
-                torch.export.save(program, file)
+            packed = io.BytesIO()  # torch writes to a disk that is full with words of its own
+            torch.export.save(program, packed)
+            temporary.write_bytes(packed.getbuffer())
             exported = program.module()
             worst = max(_gap(model, store, module, lambda *a: exported(*a)[0]) for store in checks)
         else:
@@ -280,10 +282,11 @@ def _onnx(
         external_data=False,
     )
     assert made is not None
-    made.save(str(path), external_data=False)
+    content = made.model_proto.SerializeToString()
+    path.write_bytes(content)
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, 1
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
     def run(*values: Tensor | None) -> Tensor:
         given = [v.numpy() for v in values if v is not None]

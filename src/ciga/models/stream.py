@@ -6,14 +6,9 @@ used keeps its cells and says why in the column `error`; it does not stop the ot
 
 from __future__ import annotations
 
-import csv
-import gzip
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -21,9 +16,9 @@ from ciga.data.reading import featurise as molecules
 from ciga.data.reading import tables
 from ciga.data.reading.graph_files import is_graph_file, read_graph_chunks
 from ciga.errors import UsageError, unknown
-from ciga.files import atomic
 from ciga.graphs.store import GraphStore
 from ciga.models.model import Model
+from ciga.models.output import check_output, writer
 
 #: Rows in memory at a time.
 CHUNK = 4096
@@ -68,18 +63,18 @@ def predict_file(
     workers: int | None = None,
     report: Report | None = None,
 ) -> Totals:
-    """Read `source`, write predictions to `out` (CSV or TSV, also .gz; `-` is standard output)."""
+    """Read `source`, write predictions to `out` (CSV, TSV, also .gz, Parquet; `-` is standard output)."""
+    check_output(out)
     header, chunks = read_chunks(model, Path(source), smiles, chunk, workers)
     if str(out) != "-" and Path(out).exists() and Path(out).resolve() == Path(source).resolve():
         raise UsageError("The predictions would replace the file they are made from: choose another --out.")
     taken = set(header)
     added = [f"ciga_{name}" if name in taken else name for name in added_columns(model)]
     totals = Totals()
-    with _writer(out) as rows:
-        rows.writerow([*header, *added])
+    with writer(out, header, added) as write:
         for piece in chunks:
             found = _predict(model, piece, totals)
-            rows.writerows([*cells, *values] for cells, values in zip(piece.cells, found, strict=True))
+            write([[*cells, *values] for cells, values in zip(piece.cells, found, strict=True)])
             totals.rows += len(piece.cells)
             totals.errors += len(piece.errors)
             if report is not None:
@@ -237,24 +232,3 @@ def _class(model: Model, cell: str) -> int:
     else:
         name = canonical(cell.strip())
     return model.names.index(name) if name in model.names else -1
-
-
-# ---------------------------------------------------------------- writing
-
-
-@contextmanager
-def _writer(out: str | Path) -> Iterator[Any]:
-    """A CSV writer on a file that appears when it is complete, or on standard output."""
-    if str(out) == "-":
-        yield csv.writer(sys.stdout, lineterminator="\n")
-        return
-    path = Path(out)
-    mark = "\t" if ".tsv" in path.suffixes else ","
-    with atomic(path) as temporary:
-        packed = path.suffix == ".gz"
-        with (
-            gzip.open(temporary, "wt", encoding="utf-8", newline="")
-            if packed
-            else temporary.open("w", encoding="utf-8", newline="") as file
-        ):
-            yield csv.writer(file, delimiter=mark, lineterminator="\n")

@@ -27,8 +27,8 @@ class Backbone:
     """The shape of the GNN encoder: the same for every method on a dataset."""
 
     conv: str = tunable("gcn-ogb", choices=CONVS, help="graph convolution; gcn-ogb is the paper's GCN")
-    layers: int = tunable(3, [2, 3, 4, 5], low=1, help="number of convolutions")
-    width: int = tunable(32, [32, 64, 128], low=1, help="hidden dimension")
+    layers: int = tunable(3, [2, 3, 4, 5], low=1, high=1000, help="number of convolutions")
+    width: int = tunable(32, [32, 64, 128], low=1, high=2**16, help="hidden dimension")
     dropout: float = tunable(0.0, [0.0, 0.1, 0.3, 0.5], low=0.0, high=0.95, help="after every layer")
     readout: str = tunable("mean", choices=("mean", "sum", "max", "attention"), help="nodes to graph")
     jk: str = tunable(

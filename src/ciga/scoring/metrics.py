@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 METRICS = ("accuracy", "roc_auc", "mcc", "balanced_accuracy", "worst_class", "log_loss", "ece")
+#: Scores of edge scores against the true subgraph.
+EXPLANATION_METRICS = ("edge_auroc", "precision_at_k")
 #: Metrics for which less is better.
 LOWER_IS_BETTER = frozenset({"log_loss", "ece"})
 

@@ -49,7 +49,29 @@ def read_checkpoint(
 ) -> dict[str, Tensor]:
     """Put everything back as the checkpoint has it; returns what `prepare` had found."""
     tensors, meta = read_tensors(file)
-    fitted.history = json.loads(meta["history"])
+    try:
+        return _restore(tensors, meta, fitted, network, optimizers, average)
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError):  # RecursionError is the fourth
+        raise CigaError(
+            f"{file} is damaged or belongs to another network: delete its folder to start afresh."
+        ) from None
+
+
+def _restore(
+    tensors: dict[str, Tensor],
+    meta: dict[str, str],
+    fitted: Progressed,
+    network: nn.Module,
+    optimizers: tuple[Adam, ...],
+    average: WeightAverage | None,
+) -> dict[str, Tensor]:
+    history = json.loads(meta["history"])
+    for row in history:
+        scores = [score for part in row["metrics"].values() for score in part.values()]
+        numbers = [row["epoch"], row["seconds"], *scores, *row["terms"].values()]
+        if not all(isinstance(number, (int, float)) for number in numbers):
+            raise ValueError("history")
+    fitted.history = history
     fitted.seconds = float(meta["seconds"])
     groups: dict[str, dict[str, Tensor]] = {"network": {}, "side": {}, "best": {}, "adam": {}, "average": {}}
     for name, tensor in tensors.items():
@@ -58,10 +80,7 @@ def read_checkpoint(
     for name, tensor in groups["best"].items():
         selector, _, key = name.partition("/")
         fitted.states.setdefault(selector, {})[key] = tensor
-    try:
-        network.load_state_dict(groups["network"])
-    except RuntimeError as error:
-        raise CigaError(f"{file} belongs to another network: delete its folder to start afresh.") from error
+    network.load_state_dict(groups["network"])
     if average is not None:
         average.restore(groups["average"])
     for i, optimizer in enumerate(optimizers):
