@@ -43,7 +43,6 @@ class Knobs:
         ("share", "1", 1.0),
         ("share", "1e-3", 0.001),
         ("share", 0, 0.0),
-        ("free", "-inf", float("-inf")),
         ("word", "b", "b"),
         ("text", "any thing = at all", "any thing = at all"),
         ("maybe", "4", 4),
