@@ -22,7 +22,7 @@ import torch
 from ciga.explain.fidelity import Fidelity, fidelity
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import Batch, GraphStore
-from ciga.models.fit import gather, train
+from ciga.models.fit import collect, train
 from ciga.models.model import Model
 from ciga.runs.plan import plan
 from ciga.scoring import metrics
@@ -42,7 +42,7 @@ def score(model: Model, store: GraphStore) -> dict[str, float]:
     generator = torch.Generator().manual_seed(0)
     right, scores, truths, owners, faithful, start = 0, [], [], [], [], 0
     for batch in store.batches(256, chunk=4):
-        seen = model.look(batch)
+        seen = model.predict(batch)
         assert seen.score is not None
         assert seen.kept is not None
         right += int((seen.probability.argmax(1) == batch.y).sum())
@@ -118,7 +118,7 @@ def main() -> None:
         ]
         plans = [plan(**job) for job in jobs]
         splits = splits or plans[0].load()
-        model = gather(plans, train(jobs, given.runs, "cpu"), given.runs, splits)
+        model = collect(plans, train(jobs, given.runs, "cpu"), given.runs, splits)
         alone = [
             replace(model, members=[m], seeds=[s]) for s, m in zip(model.seeds, model.members, strict=True)
         ]

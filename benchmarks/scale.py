@@ -100,13 +100,13 @@ def stage(name: str, graphs: int, folder: Path) -> dict[str, Any]:
         method = make("erm")
         network = method.network(Spec.of(Splits({"train": store}, Task(2, "accuracy"))), BACKBONE)
         few = store[:10]  # what is loaded at the first step of a process is not the epoch's
-        _epoch(network, few) if name == "train" else evaluate(method, network, few)
+        _epoch(network, few) if name == "train" else evaluate(method, [network], few)
         began = time.process_time()
         if name == "train":
             _epoch(network, store)
             lap("epoch", began)
         else:
-            evaluate(method, network, store, batch_size=BATCH)
+            evaluate(method, [network], store, batch_size=BATCH)
             lap("predict", began)
     own, mapped = memory.look()
     return {

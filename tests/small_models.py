@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ciga.data import Splits, load
-from ciga.models.fit import tell
+from ciga.models.fit import report_data
 from ciga.models.model import Model, featuriser_of
 from ciga.models.shift import Gauge
 from ciga.nn.encoder import Spec
@@ -45,7 +45,7 @@ def toy_model(method: str = "ciga-v2", seeds: int = 2, rival: bool = False, **se
     ]
     source = {"dataset": "spmotif-struc", "options": {"train_per_class": 20}}
     model = Model(
-        method=method,
+        method_name=method,
         settings=chosen.flat(),
         spec=Spec.of(splits),
         classes=list(splits.task.class_names),
@@ -62,7 +62,7 @@ def toy_model(method: str = "ciga-v2", seeds: int = 2, rival: bool = False, **se
     other = toy_model("erm", seeds) if rival else None
     if other is not None:
         runs["erm"] = runs[method]
-    model.story = tell(model, splits, runs, other)
+    model.story = report_data(model, splits, runs, other)
     return model
 
 

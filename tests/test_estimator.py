@@ -180,10 +180,10 @@ def test_subgraphs_are_what_the_method_chose(model: GraphOODClassifier, graphs: 
         assert not outside.numel() or part.score[part.kept].min() >= outside.max()
         batch = GraphStore.from_pyg([graph]).batch([0])
         with torch.inference_mode():
-            _, edges = model.method_.infer(model.network_, batch)
-        assert edges is not None
-        torch.testing.assert_close(part.score, edges[0].sigmoid()[batch.pair], rtol=1e-4, atol=1e-5)
-        assert torch.equal(part.kept, edges[1][batch.pair])
+            found = model.method_.infer(model.network_, batch).partition
+        assert found is not None
+        torch.testing.assert_close(part.score, found.score.sigmoid()[batch.pair], rtol=1e-4, atol=1e-5)
+        assert torch.equal(part.kept, found.kept[batch.pair])
 
 
 def test_renamed_nodes_keep_their_subgraph(model: GraphOODClassifier, graphs: list[Data]) -> None:
@@ -241,7 +241,7 @@ def test_a_loaded_model_predicts_the_same(
     assert loaded.predict(graphs).tolist() == fitted.predict(graphs).tolist()
     assert loaded.classes_.dtype.kind == fitted.classes_.dtype.kind
     assert loaded.get_params()["alpha"] == 2.0
-    assert loaded.method == "ciga-v2"
+    assert loaded.method_name == "ciga-v2"
     assert [torch.equal(a.kept, b.kept) for a, b in zip(
         loaded.subgraphs(graphs), fitted.subgraphs(graphs), strict=True
     )] == [True] * len(graphs)  # fmt: skip

@@ -22,8 +22,8 @@ from ciga.models.fit import outline
 from ciga.models.model import Model, featuriser_of
 from ciga.models.shift import Gauge, Shift
 from ciga.runs.settings import resolve
-from ciga.training.ensemble import fit_members, separate
 from ciga.training.loop import pick_device
+from ciga.training.members import fit_members
 
 Graphs = GraphStore | Sequence[Any]
 
@@ -115,9 +115,9 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             device=self.device,
             threads=self.threads,
         )
-        selection, networks = self.fitted_.selector.name, separate(self.fitted_.network())
+        selection, networks = self.fitted_.selector.name, self.fitted_.networks()
         model = Model(
-            method=self.method,
+            method_name=self.method,
             settings=chosen.flat(),
             spec=self.fitted_.spec,
             classes=self.classes_.tolist(),
@@ -142,7 +142,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, graphs: Graphs) -> np.ndarray[Any, Any]:
         """Probability of each class, [n, C], columns as in `classes_`."""
-        found = [self.model_.look(batch).probability for batch in self._batches(graphs)]
+        found = [self.model_.predict(batch).probability for batch in self._batches(graphs)]
         return torch.cat(found).numpy()
 
     def predict(self, graphs: Graphs) -> np.ndarray[Any, Any]:
@@ -201,7 +201,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         model = Model.load(folder)
         if not set(model.parameters) <= set(cls._get_param_names()):
             raise CigaError(f"{Path(folder) / 'model.json'} is damaged: fit the model again.")
-        made = cls(model.method, **{"metric": model.metric, **model.parameters}, **model.settings)
+        made = cls(model.method_name, **{"metric": model.metric, **model.parameters}, **model.settings)
         made.classes_ = np.asarray(model.classes)
         made.n_features_in_ = model.spec.features
         made.model_ = model.to(pick_device(made.device))
@@ -213,9 +213,9 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         return self.model_.members[0]
 
     @property
-    def method_(self) -> Method:
+    def method_(self) -> Method[Any]:
         """The method with its hyper-parameters."""
-        return self.model_.rule
+        return self.model_.method
 
     # ---------------------------------------------------------------- inner workings
 

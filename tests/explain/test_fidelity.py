@@ -26,7 +26,7 @@ def alone(graph: Data, keep: set[frozenset[int]]) -> Data:
 def asked(model: Model, graph: Data) -> Tensor:
     batch = GraphStore.from_pyg([graph]).batch([0])
     with model.keeping_all():
-        return model.look(batch).probability[0]
+        return model.predict(batch).probability[0]
 
 
 def pairs_of(graph: Data) -> list[frozenset[int]]:
@@ -41,7 +41,7 @@ def test_against_a_loop(method: str) -> None:
     graphs = [*toy_splits()["ood_test"].to_pyg()[:4], *mixed_graphs()]
     graphs = [Data(x=g.x, edge_index=g.edge_index, y=g.y) for g in graphs]
     batch = batch_of(graphs)
-    kept = model.look(batch).kept
+    kept = model.predict(batch).kept
     assert kept is not None
     found = fidelity(model, batch, kept, torch.Generator().manual_seed(3))
     draws = [
@@ -54,7 +54,7 @@ def test_against_a_loop(method: str) -> None:
         pairs = pairs_of(graph)
         mine = slice(start, start + len(pairs))
         start += len(pairs)
-        whole = model.look(batch_of([graph])).probability[0]
+        whole = model.predict(batch_of([graph])).probability[0]
         best = int(whole.argmax())
         keep = {p for p, yes in zip(pairs, kept[mine].tolist(), strict=True) if yes}
         on_kept, on_rest = asked(model, alone(graph, keep)), asked(model, alone(graph, set(pairs) - keep))
@@ -73,7 +73,7 @@ def test_against_a_loop(method: str) -> None:
 def test_the_same_seed_gives_the_same_numbers() -> None:
     model = toy_model()
     batch = toy_splits()["ood_test"].batch(slice(None))
-    kept = model.look(batch).kept
+    kept = model.predict(batch).kept
     assert kept is not None
     one, two = (fidelity(model, batch, kept, torch.Generator().manual_seed(0)).summary() for _ in range(2))
     assert one == two

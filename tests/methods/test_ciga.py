@@ -157,16 +157,16 @@ def test_risk_and_contrast_teach_the_featurizer_and_the_scorer(batch: Batch) -> 
 
 
 @pytest.mark.parametrize("name", ["ciga-v1", "ciga-v2"])
-def test_infer_is_logits_and_edge_scores(batch: Batch, name: str) -> None:
+def test_one_inference_has_logits_partition_and_representation(batch: Batch, name: str) -> None:
     method = make(name)
     assert isinstance(method, CIGAv1)
     network = network_of(method).eval()
-    logits, edges = method.infer(network, batch)
-    assert edges is not None
-    torch.testing.assert_close(logits, method.logits(network, batch))
-    score, kept = method.edge_scores(network, batch)
-    torch.testing.assert_close(edges[0], score)
-    assert torch.equal(edges[1], kept)
+    found, parts = method.infer(network, batch), network.split(batch)
+    assert found.partition is not None
+    torch.testing.assert_close(found.logits, network(batch))
+    torch.testing.assert_close(found.logits, network.head(found.representation))
+    torch.testing.assert_close(found.partition.score, parts.partition.score)
+    assert torch.equal(found.partition.kept, parts.partition.kept)
 
 
 def test_v1_has_no_head_for_the_spurious_part() -> None:

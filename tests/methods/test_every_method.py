@@ -176,7 +176,7 @@ def test_every_term_shapes_what_predicts(name: str) -> None:
     for seed in range(6):
         network = fresh(method, data, seed)
         parameters = dict(network.named_parameters())
-        predicting = reached(method.logits(network, batch).square().sum(), parameters)
+        predicting = reached(method.infer(network, batch).logits.square().sum(), parameters)
         for where in STEPS:
             step = Step(**where, side=side)
             for term, value in method.loss(network, batch, step).items():
@@ -229,7 +229,7 @@ def test_predictions_ignore_the_order_of_nodes_and_edges(name: str) -> None:
     edges = (place[store.edge_index.long() + start] - start)[:, order]
     other = rebuilt(store, place.argsort(), edges, store.edge_ptr)
     with torch.inference_mode():
-        one, two = (fitted.method.logits(network, s.batch(slice(None))) for s in (store, other))
+        one, two = (fitted.method.infer(network, s.batch(slice(None))).logits for s in (store, other))
     torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
     assert float(one.std(0).max()) > 1e-6
 
@@ -246,10 +246,11 @@ def test_undirected_means_that_edges_may_be_stored_once(name: str) -> None:
     torch.manual_seed(0)
     network = method.network(Spec.of(splits()), replace(BACKBONE, undirected=True)).eval()
     with torch.inference_mode():
-        (one, edges), (two, others) = (method.infer(network, s.batch(slice(None))) for s in (half, store))
-    torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
-    if edges is not None and others is not None:
-        torch.testing.assert_close(edges[0].sort().values, others[0].sort().values, rtol=1e-3, atol=1e-4)
+        one, two = (method.infer(network, s.batch(slice(None))) for s in (half, store))
+    torch.testing.assert_close(one.logits, two.logits, rtol=1e-3, atol=1e-4)
+    if one.partition is not None and two.partition is not None:
+        scores = (found.partition.score.sort().values for found in (one, two))
+        torch.testing.assert_close(*scores, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -260,7 +261,7 @@ def test_without_node_features_only_the_structure_counts(name: str) -> None:
     other = rebuilt(store, torch.arange(store.x.size(0)), store.edge_index, store.edge_ptr)
     other.x = torch.randn(store.x.shape, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
-        one, two = (method.logits(network, s.batch(slice(None))) for s in (store, other))
+        one, two = (method.infer(network, s.batch(slice(None))).logits for s in (store, other))
     torch.testing.assert_close(one, two)
 
 
@@ -274,7 +275,7 @@ def test_walks_are_the_same_from_the_store_and_worked_out_on_the_spot(name: str)
     torch.manual_seed(0)
     network = method.network(Spec.of(data), replace(BACKBONE, walks=5)).eval()
     with torch.inference_mode():
-        one, two = (method.logits(network, s.batch(slice(None))) for s in (data.train, ready))
+        one, two = (method.infer(network, s.batch(slice(None))).logits for s in (data.train, ready))
     torch.testing.assert_close(one, two)
 
 
@@ -305,12 +306,14 @@ def test_odd_batches_are_finite(name: str, kind: str) -> None:
     data, rows = kinds_of_batch()[kind]
     batch = data.train.batch(rows)
     with torch.inference_mode():
-        logits, edges = method.infer(network, batch)
-    assert logits.shape == (rows.numel(), 3)
-    assert logits.isfinite().all()
-    assert (edges is not None) is method.extracts
-    if edges is not None:
-        score, kept = edges
+        found = method.infer(network, batch)
+    assert found.logits.shape == (rows.numel(), 3)
+    assert found.logits.isfinite().all()
+    assert found.representation.size(0) == rows.numel()
+    assert found.representation.isfinite().all()
+    assert (found.partition is not None) is method.extracts
+    if found.partition is not None:
+        score, kept = found.partition.score, found.partition.kept
         assert score.shape == kept.shape == (batch.num_pairs,)
         assert kept.dtype == torch.bool
         assert score.isfinite().all()
@@ -333,8 +336,8 @@ def test_a_prediction_does_not_depend_on_the_rest_of_the_batch(name: str) -> Non
     fitted, store = trained(name), splits().train
     network = fitted.network()
     with torch.inference_mode():
-        together = fitted.method.logits(network, store.batch(slice(None)))[5:6]
-        alone = fitted.method.logits(network, store.batch([5]))
+        together = fitted.method.infer(network, store.batch(slice(None))).logits[5:6]
+        alone = fitted.method.infer(network, store.batch([5])).logits
     torch.testing.assert_close(alone, together, rtol=1e-3, atol=1e-4)
 
 
@@ -376,5 +379,5 @@ def test_save_and_load(name: str, tmp_path: Path) -> None:
     loaded.load_state_dict(tensors)
     batch = splits()["ood_test"].batch(slice(None))
     with torch.inference_mode():
-        before, after = (fitted.method.logits(n.eval(), batch) for n in (network, loaded))
+        before, after = (fitted.method.infer(n.eval(), batch).logits for n in (network, loaded))
     assert torch.equal(before, after)

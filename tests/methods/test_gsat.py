@@ -79,9 +79,10 @@ def test_attention_changes_the_prediction_and_shown_edges_follow_the_budget(spli
     batch = splits.train.batch(slice(None))
     faint, full = (network.predict(batch, torch.full((batch.num_pairs,), a)) for a in (0.1, 1.0))
     assert float((faint - full).detach().abs().max()) > 1e-4
-    logits, edges = method.infer(network, batch)
-    assert edges is not None
-    torch.testing.assert_close(logits, network(batch))
-    assert torch.bincount(batch.pair_batch[edges[1]]).tolist() == [3] * batch.num_graphs
+    found = method.infer(network, batch)
+    assert found.partition is not None
+    torch.testing.assert_close(found.logits, network(batch))
+    torch.testing.assert_close(found.logits, network.head(found.representation))
+    assert torch.bincount(batch.pair_batch[found.partition.kept]).tolist() == [3] * batch.num_graphs
     with pytest.raises(UsageError, match="size in"):
         make("gsat", {"size": 2})

@@ -56,7 +56,7 @@ def test_the_masked_pass_is_the_original(method: str, options: dict[str, Any]) -
     module = Exportable(model).eval()
     for seed, (low, high) in enumerate(((2, 6), (20, 40))):
         batch = _random_store(model, 9, low, high, seed).batch(slice(None))
-        seen = model.look(batch)
+        seen = model.predict(batch)
         with torch.no_grad():
             found = module(*inputs_of(batch, module.uses_edge_attr))
         torch.testing.assert_close(found[0], seen.probability, rtol=0, atol=1e-5)
@@ -76,7 +76,7 @@ def test_torch_export(tmp_path: Path) -> None:
     for graphs, low, high in ((1, 7, 8), (6, 30, 50)):
         batch = _random_store(model, graphs, low, high, 9).batch(slice(None))
         found = program(*inputs_of(batch, True))
-        torch.testing.assert_close(found[0], model.look(batch).probability, rtol=0, atol=1e-5)
+        torch.testing.assert_close(found[0], model.predict(batch).probability, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -93,7 +93,9 @@ def test_onnx(tmp_path: Path) -> None:
         fed = {"x": x, "edge_index": index, "batch": owner, "sizes": sizes}
         known = {i.name for i in session.get_inputs()}
         found = session.run(["probability"], {k: v.numpy() for k, v in fed.items() if k in known})[0]
-        torch.testing.assert_close(torch.from_numpy(found), model.look(batch).probability, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            torch.from_numpy(found), model.predict(batch).probability, rtol=0, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 def test_a_loaded_model_is_the_same(saved: Path) -> None:
     model, loaded = toy_model(), Model.load(saved)
     batch = toy_splits()["ood_test"].batch(slice(None))
-    one, two = model.look(batch), loaded.look(batch)
+    one, two = model.predict(batch), loaded.predict(batch)
     for name in ("every", "probability", "spread", "score", "kept", "member_kept"):
         assert torch.equal(getattr(one, name), getattr(two, name)), name
     assert model.gauge is not None
@@ -61,19 +61,19 @@ def test_the_ensemble_is_the_mean_of_its_members() -> None:
     model = toy_model()
     batch = toy_splits()["ood_test"].batch(slice(None))
     with torch.inference_mode():
-        each = torch.stack([model.rule.logits(m.eval(), batch).softmax(1) for m in model.members])
-    seen = model.look(batch)
+        each = torch.stack([model.method.infer(m.eval(), batch).logits.softmax(1) for m in model.members])
+    seen = model.predict(batch)
     torch.testing.assert_close(seen.probability, each.mean(0))
     best = each.mean(0).argmax(1)
     expected = [each[:, i, c].std() for i, c in enumerate(best.tolist())]
     torch.testing.assert_close(seen.spread, torch.stack(expected))
-    assert bool(toy_model(seeds=1).look(batch).spread.isnan().all())
+    assert bool(toy_model(seeds=1).predict(batch).spread.isnan().all())
 
 
 def test_the_ensembles_subgraph_keeps_to_the_budget() -> None:
     model = toy_model(budget="count", size=5)
     batch = toy_splits()["ood_test"].batch(slice(None))
-    seen = model.look(batch)
+    seen = model.predict(batch)
     assert seen.kept is not None
     assert torch.bincount(batch.pair_batch[seen.kept]).tolist() == [5] * batch.num_graphs
 
@@ -81,12 +81,12 @@ def test_the_ensembles_subgraph_keeps_to_the_budget() -> None:
 def test_keeping_all_is_for_a_while_only() -> None:
     model = toy_model()
     batch = toy_splits()["ood_test"].batch(slice(None))
-    before = model.look(batch)
+    before = model.predict(batch)
     with model.keeping_all():
-        inside = model.look(batch).kept
+        inside = model.predict(batch).kept
         assert inside is not None
         assert bool(inside.all())
-    after = model.look(batch)
+    after = model.predict(batch)
     assert before.kept is not None
     assert after.kept is not None
     assert torch.equal(before.kept, after.kept)

@@ -85,7 +85,7 @@ def test_the_numbers_are_the_models(model: Model, tmp_path: Path) -> None:
     predict_file(model, source, tmp_path / "out.csv", chunk=11)
     smiles = [row["smiles"] for row in rows_of(source)]
     batch = molecules.featurise(smiles).store.batch(slice(None))
-    seen = model.look(batch)
+    seen = model.predict(batch)
     assert model.gauge is not None
     shift = model.gauge.measure(batch, seen.embedded)
     for i, row in enumerate(rows_of(tmp_path / "out.csv")):

@@ -146,7 +146,7 @@ def test_the_weights_on_disk_give_the_scores_in_the_record(
     tensors, meta = read_tensors(runs / planned.config.hash / "weights.ood-val.safetensors")
     assert meta == {"run": planned.config.hash}
     network.load_state_dict(tensors)
-    found = evaluate(planned.settings.method, network, splits["ood_test"])
+    found = evaluate(planned.settings.method, [network], splits["ood_test"])
     assert found == record["selected"]["ood-val"]["ood_test"]
 
 

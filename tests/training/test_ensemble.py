@@ -11,14 +11,17 @@ import torch
 from ciga.data import Splits, load
 from ciga.errors import UsageError
 from ciga.estimator import GraphOODClassifier
+from ciga.explain.explanation import explain
 from ciga.files import read_tensors
 from ciga.methods.base import make, methods
-from ciga.models.fit import fit_ensemble
+from ciga.models.fit import collect, fit_ensemble
 from ciga.nn import Backbone, Spec
 from ciga.runs.plan import execute, plan
 from ciga.runs.settings import resolve
-from ciga.training.ensemble import Members, fit_members, separate
+from ciga.training.ensemble import infer, mean_score
+from ciga.training.evaluation import evaluate
 from ciga.training.loop import Fitted, Training
+from ciga.training.members import fit_members
 from tests.helpers import SHORT, TINY, same_tensors, without_time
 
 BACKBONE = Backbone(layers=2, width=8)
@@ -39,29 +42,55 @@ def run(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["erm", "ciga-v1"])
+@pytest.mark.parametrize("name", ["erm", "ciga-v1", "gsat", "gib"])
 def test_what_they_say_is_the_mean_of_their_probabilities(name: str, toy: Splits) -> None:
-    one = make(name)
-    several = Members(one, 2)
-    network = several.network(Spec.of(toy), BACKBONE).eval()
-    batch = toy.train.batch(slice(None))
-    logits, edges = several.infer(network, batch)
-    first, second = separate(network)
-    mean = (one.logits(first, batch).softmax(1) + one.logits(second, batch).softmax(1)) / 2
-    torch.testing.assert_close(logits.softmax(1), mean)
-    torch.testing.assert_close(several.logits(network, batch), logits)
-    assert (edges is not None) == one.extracts
-    if edges is not None:
-        (score, kept), (other_score, other_kept) = (one.edge_scores(m, batch) for m in (first, second))
-        torch.testing.assert_close(edges[0], (score + other_score) / 2)
-        assert torch.equal(edges[1], kept | other_kept)  # of two, one is half
-        assert all(torch.equal(a, b) for a, b in zip(several.edge_scores(network, batch), edges, strict=True))
+    method, batch = make(name), toy.train.batch(slice(None))
+    networks = [method.network(Spec.of(toy), BACKBONE).eval() for _ in range(3)]
+    every = [method.infer(network, batch) for network in networks]
+    found = infer(method, networks, batch)
+    torch.testing.assert_close(found.logits.softmax(1), sum(one.logits.softmax(1) for one in every) / 3)
+    assert torch.equal(found.representation, torch.cat([one.representation for one in every], 1))
+    assert (found.partition is not None) == method.extracts
+    if found.partition is not None:
+        mean = sum(one.partition.score.sigmoid() for one in every if one.partition is not None) / 3
+        torch.testing.assert_close(found.partition.score.sigmoid(), mean)
+        assert torch.equal(found.partition.kept, method.keep(networks[0], found.partition.score, batch))
+
+
+def test_large_scores_of_several_networks_still_have_an_order() -> None:
+    scores = torch.tensor([20.0, 30.0, 40.0, -20.0, -30.0])
+    mean = mean_score([scores, scores])
+    assert mean.argsort().tolist() == [4, 3, 0, 1, 2]
+    torch.testing.assert_close(mean, scores)
+
+
+@pytest.mark.parametrize("name", ["ciga-v1", "gib"])
+def test_what_selection_scored_is_what_explain_shows(name: str, toy: Splits, tmp_path: Path) -> None:
+    """Edges kept by the networks of a run, as its scores and as a model's explanations see them."""
+    settings = {**SHORT, "members": 3}
+    planned = plan("spmotif-struc", name, data=TINY, settings=settings, preset="none")
+    record = execute(planned, tmp_path, device="cpu")
+    splits = planned.load()
+    file = tmp_path / planned.config.hash / f"weights.{record['selection']}.safetensors"
+    networks = planned.settings.networks(Spec.of(splits), read_tensors(file)[0])
+    model = collect([planned], [record], tmp_path, splits)
+    assert len(model.members) == 3
+    test = splits["ood_test"]
+    scored = infer(planned.settings.method, networks, test.batch(slice(None)))
+    assert scored.partition is not None
+    shown = explain(model, test)
+    edges = test.batch(slice(None)).pair
+    assert torch.equal(scored.partition.kept[edges], torch.cat([e.kept for e in shown]))
+    torch.testing.assert_close(scored.partition.score.sigmoid()[edges], torch.cat([e.score for e in shown]))
+    torch.testing.assert_close(scored.logits.softmax(1), torch.stack([e.probability for e in shown]))
+    found = record["selected"][record["selection"]]["ood_test"]
+    assert found["edge_auroc"] == pytest.approx(evaluate(model.method, model.members, test)["edge_auroc"])
 
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_every_method_can_have_several_networks(name: str) -> None:
     both, alone = run(name), run(name, members=1)
-    first, second = (member.state_dict() for member in separate(both.network("last")))
+    first, second = (member.state_dict() for member in both.networks("last"))
     assert same_tensors(first, alone.network("last").state_dict())
     assert not same_tensors(first, second)
     rule = both.selector.name
@@ -73,8 +102,8 @@ def test_every_method_can_have_several_networks(name: str) -> None:
 
 def test_the_scores_are_those_of_the_mean() -> None:
     data, fitted = few(), run("erm")
-    network, test = fitted.network(), data["ood_test"]
-    right = fitted.method.logits(network, test.batch(slice(None))).argmax(1) == test.y
+    test = data["ood_test"]
+    right = infer(fitted.method, fitted.networks(), test.batch(slice(None))).logits.argmax(1) == test.y
     scores = fitted.selected[fitted.selector.name]["ood_test"]
     assert scores["accuracy"] == pytest.approx(float(right.float().mean()))
 
@@ -98,11 +127,7 @@ def test_a_broken_run_goes_on_with_the_member_it_was_at(tmp_path: Path) -> None:
     assert continued.selected == whole.selected
 
 
-def test_settings_decide_how_many() -> None:
-    assert not isinstance(resolve("erm", preset="none").learner, Members)
-    several = resolve("erm", {"members": 3}, preset="none").learner
-    assert isinstance(several, Members)
-    assert several.count == 3
+def test_a_method_with_one_solution_has_one_network() -> None:
     with pytest.raises(UsageError, match="wl has one solution, leave members at 1"):
         resolve("wl", {"members": 3}, preset="none")
 
@@ -111,10 +136,8 @@ def test_a_run_keeps_the_weights_of_all(tmp_path: Path) -> None:
     planned = plan("spmotif-struc", "ciga-v1", data=TINY, settings={**SHORT, "members": 2}, preset="none")
     record = execute(planned, tmp_path, device="cpu")
     assert record["settings"]["members"] == 2
-    network = planned.settings.learner.network(Spec.of(planned.load()), planned.settings.backbone)
     weights, _ = read_tensors(tmp_path / planned.config.hash / f"weights.{record['selection']}.safetensors")
-    network.load_state_dict(weights)
-    assert len(separate(network)) == 2
+    assert len(planned.settings.networks(Spec.of(planned.load()), weights)) == 2
     assert not [*(tmp_path / planned.config.hash).glob("member-*")]  # nothing is left of the way there
 
 

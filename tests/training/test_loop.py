@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ciga.data import Batch, Splits
 from ciga.errors import CigaError, UsageError
-from ciga.methods.base import Context, Method, Step, make
+from ciga.methods.base import Context, Inference, Method, Step, make
 from ciga.methods.erm import ERM
 from ciga.nn import Backbone, Spec
 from ciga.runs.plan import plan
@@ -119,7 +119,7 @@ def test_every_selector_is_scored_on_every_split(plain: Fitted, toy: Splits) -> 
         network = plain.network(name)
         for split in toy:
             rest = "accuracy" if split == "ood_val" else None  # the rest is read where the rule looks
-            assert found[split] == evaluate(plain.method, network, toy[split], rest=rest)
+            assert found[split] == evaluate(plain.method, [network], toy[split], rest=rest)
             assert {"accuracy", "edge_auroc", "precision_at_k"} <= set(found[split])
 
 
@@ -155,13 +155,14 @@ def test_evaluation_by_a_loop_over_graphs(plain: Fitted, toy: Splits) -> None:
     with torch.inference_mode():
         for row in range(store.num_graphs):
             batch = store.batch([row])
-            logits, edges = plain.method.infer(network, batch)
-            right.append(int(logits.argmax()) == int(batch.y))
-            assert edges is not None
+            found = plain.method.infer(network, batch)
+            right.append(int(found.logits.argmax()) == int(batch.y))
+            assert found.partition is not None
             assert batch.edge_truth is not None
             one_way = batch.edge_index[0] < batch.edge_index[1]
-            areas.append(roc_auc_score(batch.edge_truth[one_way], edges[0][batch.pair[one_way]]))
-    found = evaluate(plain.method, network, store, batch_size=7)
+            score = found.partition.score[batch.pair[one_way]]
+            areas.append(roc_auc_score(batch.edge_truth[one_way], score))
+    found = evaluate(plain.method, [network], store, batch_size=7)
     assert found["accuracy"] == pytest.approx(np.mean(right))
     assert found["edge_auroc"] == pytest.approx(np.mean(areas))
 
@@ -261,8 +262,9 @@ def test_weights_beyond_all_bounds_are_the_reason_given(toy: Splits) -> None:
 class Constant(ERM):
     """Predicts the same whatever it has learnt."""
 
-    def logits(self, network: nn.Module, batch: Batch) -> Tensor:
-        return torch.tensor([[1.0, 0.0, 0.0]]).repeat(batch.num_graphs, 1)
+    def infer(self, network: nn.Module, batch: Batch) -> Inference:
+        logits = torch.tensor([[1.0, 0.0, 0.0]]).repeat(batch.num_graphs, 1)
+        return Inference(logits, None, logits)
 
 
 @pytest.mark.parametrize(("warmup", "patience", "epochs"), [(0, 2, 3), (3, 2, 5), (1, 4, 5)])
@@ -333,13 +335,17 @@ def test_devices() -> None:
 class Watching(ERM):
     """ERM that notes where it stands."""
 
-    seen: list[tuple[int, int, bool]] = field(default_factory=list)
+    seen: list[tuple[int, int]] = field(default_factory=list)
+    tried: list[int] = field(default_factory=list)  # steps before the trials were over
     weights: list[float] = field(default_factory=list)
 
     def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        self.seen.append((step.epoch, step.number, step.tried))
+        self.seen.append((step.epoch, step.number))
         self.weights.append(sum(float(p.detach().double().sum()) for p in network.parameters()))
         return super().loss(network, batch, step)
+
+    def after_trials(self, network: nn.Module) -> None:
+        self.tried.append(len(self.seen))
 
 
 def test_the_best_of_several_beginnings_goes_on(toy: Splits) -> None:
@@ -358,8 +364,17 @@ def test_the_best_of_several_beginnings_goes_on(toy: Splits) -> None:
 def test_a_beginning_counts_its_own_epochs_and_steps(toy: Splits) -> None:
     method = Watching()
     trained(toy, method, epochs=6, batch_size=toy.train.num_graphs, trial=2, starts=2)
-    ends = [(0, 0, False), (1, 1, False)]
-    assert method.seen == [*ends, *ends, (4, 4, True), (5, 5, True)]
+    ends = [(0, 0), (1, 1)]
+    assert method.seen == [*ends, *ends, (4, 4), (5, 5)]
+    assert method.tried == [4]
+
+
+def test_after_trials_is_called_once_also_when_continued(toy: Splits, tmp_path: Path) -> None:
+    run: dict[str, Any] = {"trial": 1, "starts": 2, "folder": tmp_path}
+    for epochs, expected in ((2, []), (3, [0]), (5, [0])):
+        method = Watching()
+        trained(toy, method, epochs=epochs, **run)
+        assert method.tried == expected
 
 
 def test_training_does_not_stop_before_every_beginning_had_its_trial(toy: Splits) -> None:

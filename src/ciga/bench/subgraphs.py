@@ -16,6 +16,7 @@ from ciga.explain.draw import gallery
 from ciga.files import atomic, read_tensors
 from ciga.graphs.store import GraphStore
 from ciga.nn.encoder import Spec
+from ciga.training.ensemble import infer
 
 
 def draw_subgraphs(
@@ -41,7 +42,7 @@ def draw_subgraphs(
 
 
 def _model(cell: Cell, records: Records, variation: Variation, select: str) -> tuple[Any, Any, Any] | None:
-    """Method, network and test graphs of the first seed that has weights."""
+    """Method, networks and data of the first seed that has weights."""
     from ciga.runs.plan import plan
 
     for seed in cell.seeds:
@@ -64,23 +65,24 @@ def _model(cell: Cell, records: Records, variation: Variation, select: str) -> t
         if file is None:
             continue
         splits = planned.load()
-        learner = planned.settings.learner
-        network = learner.network(Spec.of(splits), planned.settings.backbone)
-        network.load_state_dict(read_tensors(file)[0])
-        return learner, network.eval(), splits
+        networks = planned.settings.networks(Spec.of(splits), read_tensors(file)[0])
+        return planned.settings.method, networks, splits
     return None
 
 
-def _look(method: Any, network: Any, store: GraphStore, row: int) -> tuple[Any, int, Any, Any]:
+def _look(method: Any, networks: Any, store: GraphStore, row: int) -> tuple[Any, int, Any, Any]:
     """The batch of one graph, the predicted class, the score and the choice of each directed edge [E]."""
     with torch.inference_mode():
         batch = store.batch([row])
-        logits, edges = method.infer(network, batch)
-    score, kept = edges
-    return batch, int(logits.argmax()), score[batch.pair], kept[batch.pair]
+        said = infer(method, networks, batch)
+    assert said.partition is not None
+    score, kept = said.partition.score[batch.pair], said.partition.kept[batch.pair]
+    return batch, int(said.logits.argmax()), score, kept
 
 
-def _motifs(shown: Figure, picture: Picture, out: Path, method: Any, network: Any, splits: Any) -> list[Path]:
+def _motifs(
+    shown: Figure, picture: Picture, out: Path, method: Any, networks: Any, splits: Any
+) -> list[Path]:
     """For each class its smaller test graphs: readable as pictures."""
     test, names = splits["ood_test"], splits.task.class_names
     lines = []
@@ -91,7 +93,7 @@ def _motifs(shown: Figure, picture: Picture, out: Path, method: Any, network: An
         picks = order[torch.linspace(0, last, shown.examples).round().long().unique()].tolist()
         graphs = []
         for row in picks:
-            batch, guess, _, kept = _look(method, network, test, row)
+            batch, guess, _, kept = _look(method, networks, test, row)
             graphs.append(
                 {
                     "edge_index": batch.edge_index,
@@ -108,7 +110,7 @@ def _motifs(shown: Figure, picture: Picture, out: Path, method: Any, network: An
 
 
 def _molecules(
-    shown: Figure, picture: Picture, out: Path, method: Any, network: Any, splits: Any
+    shown: Figure, picture: Picture, out: Path, method: Any, networks: Any, splits: Any
 ) -> list[Path]:
     """For each class the middle-sized test molecules, kept bonds coloured by their score."""
     from ciga.data.reading import chem
@@ -122,7 +124,7 @@ def _molecules(
         picks = order[len(order) // 2 :][: shown.examples].tolist()
         drawn = []
         for row in picks:
-            _, guess, score, kept = _look(method, network, test, row)
+            _, guess, score, kept = _look(method, networks, test, row)
             # A bond is two directed edges in a row, u -> v and v -> u, and both have its score.
             said = f"{name}, predicted {names[guess]}"
             drawn.append((test.columns["smiles"][row], said, score[::2], kept[::2]))

@@ -19,6 +19,7 @@ from ciga.graphs.splits import Splits
 from ciga.models.fit import train
 from ciga.nn.encoder import Spec
 from ciga.runs.plan import Plan, plan
+from ciga.training.ensemble import infer
 
 DATASET = "spmotif-struc"
 #: Six runs of so many epochs take about four minutes on two cores.
@@ -113,12 +114,12 @@ def _draw(planned: Plan, runs_dir: Path, picture: Path) -> None:
     """The first test graph of each class, as the first seed's model sees it."""
     splits = planned.load()
     method = planned.settings.method
-    network = method.network(Spec.of(splits), planned.settings.backbone)
     folder = runs_dir / planned.config.hash
     rule = json.loads((folder / "record.json").read_text())["selection"]
-    network.load_state_dict(read_tensors(folder / f"weights.{rule}.safetensors")[0])
+    state = read_tensors(folder / f"weights.{rule}.safetensors")[0]
+    networks = planned.settings.networks(Spec.of(splits), state)
     with torch.inference_mode():
-        graphs = [_graph(method, network.eval(), splits, row) for row in _examples(splits)]
+        graphs = [_graph(method, networks, splits, row) for row in _examples(splits)]
     gallery([(OURS, graphs)], picture, "Test graphs: what the classifier was given to see")
 
 
@@ -132,15 +133,16 @@ def _examples(splits: Splits) -> list[int]:
     return rows
 
 
-def _graph(method: Any, network: Any, splits: Splits, row: int) -> dict[str, Any]:
+def _graph(method: Any, networks: Any, splits: Splits, row: int) -> dict[str, Any]:
     batch = splits["ood_test"].batch([row])
-    logits, edges = method.infer(network, batch)
+    said = infer(method, networks, batch)
+    assert said.partition is not None
     names = splits.task.class_names
-    truth, guess = names[int(batch.y)], names[int(logits.argmax())]
+    truth, guess = names[int(batch.y)], names[int(said.logits.argmax())]
     return {
         "edge_index": batch.edge_index,
         "nodes": batch.num_nodes,
-        "kept": edges[1][batch.pair],
+        "kept": said.partition.kept[batch.pair],
         "truth": batch.edge_truth,
         "caption": f"{truth}: predicted {guess}",
     }

@@ -87,7 +87,7 @@ def fit(
     model.save(out)
     if json_:
         shown = {k: v for k, v in model.story.items() if k not in ("histories", "pictures", "data")}
-        typer.echo(json.dumps({"model": str(out), "method": model.method, **shown}))
+        typer.echo(json.dumps({"model": str(out), "method": model.method_name, **shown}))
         return
     print_summary(model, out, source)
 
@@ -151,8 +151,8 @@ def explain(
     from ciga.models.stream import read_labelled
 
     loaded = _load(model, plugin, device)
-    if not loaded.rule.extracts:
-        raise UsageError(f"{loaded.method} does not extract a subgraph: fit with ciga-v2, gsat or dir.")
+    if not loaded.method.extracts:
+        raise UsageError(f"{loaded.method_name} does not extract a subgraph: fit with ciga-v2, gsat or dir.")
     rows: list[int] | None = None
     errors: list[tuple[str, str]] = []
     notes: list[str] = []

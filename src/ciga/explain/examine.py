@@ -55,25 +55,25 @@ def examine(
 ) -> Examined:
     """Look at every graph of a store. `rows` are their places in the file; labels of -1 are unknown."""
     model.check(store)
-    extracts = model.rule.extracts
+    extracts = model.method.extracts
     explanations: list[Explanation] = []
     spreads, ratios, reasons, faithful, stable, edges = [], [], [], [], [], []
     generator = torch.Generator().manual_seed(seed)
     for batch in store.batches(256, chunk=4):
         progress(len(explanations), store.num_graphs, "explaining")
-        seen = model.look(batch)
-        spreads.append(seen.spread)
-        if seen.score is not None and (truth := batch.pair_truth) is not None:
-            edges.append((seen.score, truth, batch.pair_batch + len(explanations)))
-        explanations += explanations_of(batch, seen)
+        answer = model.predict(batch)
+        spreads.append(answer.spread)
+        if answer.score is not None and (truth := batch.pair_truth) is not None:
+            edges.append((answer.score, truth, batch.pair_batch + len(explanations)))
+        explanations += explanations_of(batch, answer)
         if model.gauge is not None:
-            shift = model.gauge.measure(batch, seen.embedded)
+            shift = model.gauge.measure(batch, answer.embedded)
             ratios.append(shift.ratio)
             reasons += shift.reasons()
-        if seen.kept is not None and seen.member_kept is not None:
-            stable.append(_agreement(seen.member_kept, batch.pair_batch, batch.num_graphs))
+        if answer.kept is not None and answer.member_kept is not None:
+            stable.append(_agreement(answer.member_kept, batch.pair_batch, batch.num_graphs))
             if len(explanations) - batch.num_graphs < MEASURED:
-                faithful.append(fidelity(model, batch, seen.kept, generator))
+                faithful.append(fidelity(model, batch, answer.kept, generator))
     probability = torch.stack([e.probability for e in explanations])
     seen_before = None if model.gauge is None else model.gauge.seen(store)
     if seen_before is None:
@@ -190,7 +190,7 @@ def _card(
         "row": row,
         "name": name,
         "svg": svg,
-        "scores": [round(s, 3) for s in scores] if model.rule.extracts else [],
+        "scores": [round(s, 3) for s in scores] if model.method.extracts else [],
         "kept": [int(k) for k in kept],
         "label": None if label is None else model.names[label],
         "predicted": model.names[explanation.predicted],
@@ -201,7 +201,7 @@ def _card(
         "flagged": shift > 1,
         "seen": bool(rows["seen"][i]),
         "reasons": reasons,
-        "quality": explanation.quality() if model.rule.extracts else {},
+        "quality": explanation.quality() if model.method.extracts else {},
         "edges": len(kept),
         "kept_edges": sum(kept),
         "nodes": explanation.num_nodes,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ciga.errors import UsageError
 from ciga.graphs.store import Batch, GraphStore
-from ciga.models.model import Model, Seen
+from ciga.models.model import Answer, Model
 from ciga.scoring import metrics
 
 
@@ -85,16 +85,16 @@ class Explanation:
 
 def explain(model: Model, store: GraphStore, batch_size: int = 256) -> list[Explanation]:
     """An explanation of each graph of a store."""
-    if not model.rule.extracts:
-        raise UsageError(f"{model.method} does not extract a subgraph: use ciga-v2, gsat or dir.")
+    if not model.method.extracts:
+        raise UsageError(f"{model.method_name} does not extract a subgraph: use ciga-v2, gsat or dir.")
     model.check(store)
-    return [e for b in store.batches(batch_size, chunk=4) for e in explanations_of(b, model.look(b))]
+    return [e for b in store.batches(batch_size, chunk=4) for e in explanations_of(b, model.predict(b))]
 
 
-def explanations_of(batch: Batch, seen: Seen) -> list[Explanation]:
+def explanations_of(batch: Batch, answer: Answer) -> list[Explanation]:
     """An explanation of each graph of a batch; for methods that extract nothing, no edge is kept."""
-    score = torch.zeros(batch.num_pairs) if seen.score is None else seen.score
-    kept = torch.zeros(batch.num_pairs, dtype=torch.bool) if seen.kept is None else seen.kept
+    score = torch.zeros(batch.num_pairs) if answer.score is None else answer.score
+    kept = torch.zeros(batch.num_pairs, dtype=torch.bool) if answer.kept is None else answer.kept
     nodes = torch.bincount(batch.batch, minlength=batch.num_graphs)
     edges = torch.bincount(batch.edge_batch, minlength=batch.num_graphs)
     local = batch.edge_index - (nodes.cumsum(0) - nodes)[batch.edge_batch]
@@ -108,7 +108,7 @@ def explanations_of(batch: Batch, seen: Seen) -> list[Explanation]:
         cut(kept[batch.pair], edges),
         cut(batch.x, nodes),
         cut(batch.edge_attr, edges),
-        seen.probability,
+        answer.probability,
         [None if y < 0 else y for y in batch.y.tolist()],
         cut(batch.edge_truth, edges),
     )

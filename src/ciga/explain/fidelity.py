@@ -65,7 +65,7 @@ def fidelity(model: Model, batch: Batch, kept: Tensor, generator: torch.Generato
 
     The generator belongs to the CPU; the same one in the same state gives the same random parts.
     """
-    whole = model.look(batch).probability
+    whole = model.predict(batch).probability
     best = whole.argmax(1)
     pairs = torch.bincount(batch.pair_batch, minlength=batch.num_graphs)
     count = torch.zeros(batch.num_graphs, dtype=torch.long).index_add_(0, batch.pair_batch, kept.long())
@@ -74,7 +74,7 @@ def fidelity(model: Model, batch: Batch, kept: Tensor, generator: torch.Generato
         chance = torch.rand(batch.num_pairs, generator=generator)
         masks.append(rank_within(chance, batch.pair_batch, pairs) < count[batch.pair_batch])
     with model.keeping_all():
-        found = [model.look(part_of(batch, mask)).probability for mask in masks]
+        found = [model.predict(part_of(batch, mask)).probability for mask in masks]
     of_best = [p.gather(1, best[:, None]).squeeze(1) for p in (whole, *found)]
     same = [(p.argmax(1) == best).float() for p in found]
     return Fidelity(

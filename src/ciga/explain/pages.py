@@ -8,7 +8,7 @@ from typing import Any
 
 from ciga.explain.examine import GALLERY, examine
 from ciga.explain.report import report_model
-from ciga.models.fit import gather
+from ciga.models.fit import collect
 from ciga.progress import Progress, silent
 from ciga.runs.plan import Plan
 
@@ -27,7 +27,7 @@ def report_runs(
 ) -> None:
     """Write the page of runs that differ in their seed only, with what the model sees in the test graphs."""
     splits = plans[0].load(progress)
-    model = gather(plans, records, runs_dir, splits, rivals, rival_records)
+    model = collect(plans, records, runs_dir, splits, rivals, rival_records)
     where = str(model.story["where"])
     examined = examine(model, splits[where], gallery=gallery, progress=progress)
     config = plans[0].config

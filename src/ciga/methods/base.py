@@ -1,20 +1,34 @@
-"""The contract of a method: named hyper-parameters, a network, and loss terms."""
+"""The contract of a method: named hyper-parameters, a network, loss terms, and what it says of a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, cast
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import TypeVar
 
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import Batch
 from ciga.nn.encoder import Backbone, Spec
+from ciga.nn.extractor import Partition
 from ciga.nn.networks import GraphNetwork
 from ciga.progress import Progress
 from ciga.registry import Registry
+
+#: The network a method trains: `Method` alone trains a `GraphNetwork`, `Method[MyNetwork]` another one.
+N = TypeVar("N", bound=nn.Module, default=GraphNetwork)
+
+
+@dataclass
+class Inference:
+    """What a network says of a batch: all that evaluation, models and explanations need, from one pass."""
+
+    logits: Tensor  # [G, C] class scores
+    partition: Partition | None  # score and choice of each undirected edge; None: no extraction
+    representation: Tensor  # [G, d] what the class scores were read from
 
 
 @dataclass
@@ -25,10 +39,7 @@ class Step:
     number: int = 0  # optimisation steps so far
     total: int = 1  # optimisation steps of all epochs
     side: dict[str, Tensor] = field(default_factory=dict)  # per graph of the batch, [G, ...]
-    tried: bool = False  # trial epochs are over, and training goes on from the best of them
-    own: int | None = (
-        None  # graphs of the batch whose turn it was; `compose` drew those after them. None: all
-    )
+    own: int | None = None  # graphs whose turn it was; `compose` drew those after them. None: all
 
 
 @dataclass
@@ -47,7 +58,7 @@ class Context:
 
 
 @dataclass
-class Method:
+class Method(Generic[N]):
     """Base of all methods: a dataclass whose fields are its hyper-parameters, each with its grid.
 
     The trainer sums the terms of `loss`, steps, and logs them one by one. A term must come already
@@ -69,12 +80,12 @@ class Method:
     closed_form: ClassVar[bool] = False
     #: Inner steps of an adversary before each step; a method with a nested game sets it (or a property).
     critic_steps: ClassVar[int] = 0
-    #: Does it hold a part of its network once trial epochs are over? (Then the schedule must have some.)
-    settles: ClassVar[bool] = False
+    #: Does `after_trials` matter to it? Then the schedule must have some trials.
+    needs_trials: ClassVar[bool] = False
 
-    def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
+    def network(self, spec: Spec, backbone: Backbone) -> N:
         """Build the network this method trains."""
-        return GraphNetwork(spec, backbone)
+        return cast(N, GraphNetwork(spec, backbone))
 
     def prepare(self, context: Context) -> dict[str, Tensor]:
         """Per-sample tensors [n, ...] computed once before training; batches find theirs in `step.side`."""
@@ -91,42 +102,47 @@ class Method:
         """
         return None
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+    def loss(self, network: N, batch: Batch, step: Step) -> dict[str, Tensor]:
         """The weighted terms of the objective on one batch, by name."""
         raise NotImplementedError
 
-    def critic_loss(self, network: nn.Module, batch: Batch, step: Step) -> Tensor:
+    def infer(self, network: N, batch: Batch) -> Inference:
+        """What the network says of a batch, in evaluation."""
+        if isinstance(network, GraphNetwork):
+            representation = network.represent(batch)
+            return Inference(network.head(representation), None, representation)
+        logits: Tensor = network(batch)
+        return Inference(logits, None, logits)
+
+    def keep(self, network: N, score: Tensor, batch: Batch) -> Tensor:
+        """The edges [P] kept by these logits [P], for methods that extract: how several networks choose."""
+        return score >= 0
+
+    def after_trials(self, network: N) -> None:
+        """Called once trial epochs are over, before training goes on from the best of them."""
+
+    def selectable(self, epoch: int) -> bool:
+        """May this epoch, counted since the weights were new, be chosen? If none may, the last one counts."""
+        return True
+
+    def critic_loss(self, network: N, batch: Batch, step: Step) -> Tensor:
         """What an inner player minimises, `critic_steps` times before each step of the network."""
         raise NotImplementedError
 
-    def critic_parameters(self, network: nn.Module) -> list[nn.Parameter]:
+    def critic_parameters(self, network: N) -> list[nn.Parameter]:
         """The inner player's parameters: trained by `critic_loss` only, never by `loss`."""
         return []
 
-    def fit(self, network: nn.Module, context: Context, progress: Progress) -> None:
+    def fit(self, network: N, context: Context, progress: Progress) -> None:
         """For methods with `closed_form`: fill the network's buffers from the training data, once."""
         raise NotImplementedError
 
-    def logits(self, network: nn.Module, batch: Batch) -> Tensor:
-        """Class scores, [G, C]."""
-        out: Tensor = network(batch)
-        return out
 
-    def edge_scores(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        """For methods that extract: the logit [P] of each undirected edge, and whether it is kept [P]."""
-        raise NotImplementedError(f"{self.name} does not extract a subgraph")
-
-    def infer(self, network: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        """Logits and, for methods that extract, the edge scores: all evaluation needs, in one pass."""
-        edges = self.edge_scores(network, batch) if self.extracts else None
-        return self.logits(network, batch), edges
-
-
-methods: Registry[Method] = Registry("method", "ciga.methods", "ciga.methods")
+methods: Registry[Method[Any]] = Registry("method", "ciga.methods", "ciga.methods")
 register = methods.register
 
 
-def make(name: str, values: dict[str, Any] | None = None) -> Method:
+def make(name: str, values: dict[str, Any] | None = None) -> Method[Any]:
     """The method called `name` with these hyper-parameters."""
     from ciga import options
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Step, cross_entropy, register
 from ciga.methods.extraction import ExtractingMethod
 from ciga.methods.losses import supervised_contrast
 from ciga.nn.encoder import Backbone, Spec
-from ciga.nn.networks import InvariantNetwork, Parts, Prediction
+from ciga.nn.networks import InvariantNetwork, Prediction
 from ciga.options import tunable
 
 
@@ -36,17 +36,12 @@ class CIGAv1(ExtractingMethod):
     settle: bool = tunable(False, help="g stays as in the best trial epoch, and f_c alone learns on")
 
     @property
-    def settles(self) -> bool:  # type: ignore[override]
+    def needs_trials(self) -> bool:  # type: ignore[override]
         return self.settle
 
-    def settled(self, step: Step) -> bool:
-        """Is g held, and f_c alone learns on?"""
-        return self.settle and step.tried
-
-    def split(self, network: nn.Module, batch: Batch, step: Step) -> Parts:
-        """G_c and G_s; no gradient leads to a g that is held."""
-        assert isinstance(network, InvariantNetwork)
-        return network.settled_split(batch) if self.settled(step) else network.split(batch)
+    def after_trials(self, network: InvariantNetwork) -> None:
+        if self.settle:
+            network.hold_featurizer()
 
     def invariant_terms(self, prediction: Prediction, y: Tensor) -> dict[str, Tensor]:
         """Risk on G_c and the contrast."""
@@ -56,9 +51,8 @@ class CIGAv1(ExtractingMethod):
             terms["contrast"] = self.alpha * supervised_contrast(z, y, self.temperature)
         return terms
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, InvariantNetwork)
-        return self.invariant_terms(network.predict(self.split(network, batch, step)), batch.y)
+    def loss(self, network: InvariantNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
+        return self.invariant_terms(network.predict(network.split(batch)), batch.y)
 
 
 @register("ciga-v2")
@@ -79,9 +73,8 @@ class CIGAv2(CIGAv1):
     def network(self, spec: Spec, backbone: Backbone) -> InvariantNetwork:
         return InvariantNetwork(spec, backbone, **self.extraction(), spurious=True)
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, InvariantNetwork)
-        parts = self.split(network, batch, step)
+    def loss(self, network: InvariantNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
+        parts = network.split(batch)
         if not self.beta:
             return self.invariant_terms(network.predict(parts), batch.y)
         prediction = network.predict_both(parts, self.spurious_gradient)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Step, cross_entropy, register
@@ -43,10 +43,9 @@ class CIGAComplement(CIGAv1):
     def network(self, spec: Spec, backbone: Backbone) -> InvariantNetwork:
         return InvariantNetwork(spec, backbone, **self.extraction(), spurious=True)
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, InvariantNetwork)
-        parts = self.split(network, batch, step)
-        if self.settled(step):  # nothing is left to move
+    def loss(self, network: InvariantNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
+        parts = network.split(batch)
+        if network.held:  # nothing is left to move
             return self.invariant_terms(network.predict(parts), batch.y)
         prediction = network.predict_both(parts, against=self.gamma)
         assert prediction.spurious_logits is not None

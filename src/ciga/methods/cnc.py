@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Context, Method, Step, cross_entropy, register
@@ -46,8 +46,7 @@ class CNC(Method):
         for rows in order.split(size):
             yield torch.cat([rows, *draw_pairs(label, reference, rows, self.draws)])
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, GraphNetwork)
+    def loss(self, network: GraphNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         z = network.represent(batch)
         positive, negative = pairs(batch.y, step.side["reference"])
         return {

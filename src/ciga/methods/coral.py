@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Step, cross_entropy, register
@@ -49,8 +49,7 @@ class CORAL(EnvironmentMethod):
 
     penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the moments' distances")
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, GraphNetwork)
+    def loss(self, network: GraphNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         z = network.represent(batch)
         mean, covariance = moment_distances(z, step.side["env"])
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Step, cross_entropy, register
@@ -26,7 +26,7 @@ class AdversarialNetwork(GraphNetwork):
 
 @register("dann")
 @dataclass
-class DANN(EnvironmentMethod):
+class DANN(EnvironmentMethod[AdversarialNetwork]):
     """min_{f, z} max_d R(f(z)) - penalty * CE(d(z), E)   (Ganin et al., 2016).
 
     The discriminator d descends its own cross-entropy, whatever the penalty; the encoder of z climbs it, with
@@ -37,11 +37,10 @@ class DANN(EnvironmentMethod):
 
     penalty: float = tunable(0.1, [0.01, 0.1, 1, 10, 100], low=0.0, help="strength of the reversed gradient")
 
-    def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
+    def network(self, spec: Spec, backbone: Backbone) -> AdversarialNetwork:
         return AdversarialNetwork(spec, backbone, self.count(spec))
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, AdversarialNetwork)
+    def loss(self, network: AdversarialNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         z = network.represent(batch)
         ramp = 2 / (1 + math.exp(-10 * step.number / step.total)) - 1
         guess = network.discriminator(reverse(z, self.penalty * ramp))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Step, cross_entropy, register
@@ -46,8 +46,7 @@ class DIR(ExtractingMethod):
     def network(self, spec: Spec, backbone: Backbone) -> InvariantNetwork:
         return InvariantNetwork(spec, backbone, **self.extraction(), spurious=True)
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, InvariantNetwork)
+    def loss(self, network: InvariantNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         prediction = network.predict_both(network.split(batch), spurious_gradient=False)
         spurious = prediction.spurious_logits
         assert spurious is not None

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from ciga.errors import CigaError, UsageError
-from ciga.methods.base import Context, Method, methods
+from ciga.methods.base import Context, Method, N, methods
 from ciga.nn.encoder import Spec
 from ciga.options import tunable
 
 
 @dataclass
-class EnvironmentMethod(Method):
+class EnvironmentMethod(Method[N]):
     """Base of the methods that compare environments.
 
     The data's own environments are used where it has any; else, or with `partition=random` as in the

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from torch import Tensor, nn
+from torch import Tensor
+from typing_extensions import TypeVar
 
 from ciga.errors import UsageError
 from ciga.graphs.store import Batch
-from ciga.methods.base import Method
+from ciga.methods.base import Inference, Method
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.extractor import BUDGETS, SCORERS
 from ciga.nn.networks import InvariantNetwork
 from ciga.options import tunable
 
+I = TypeVar("I", bound=InvariantNetwork, default=InvariantNetwork)  # noqa: E741 (an invariant network)
+
 
 @dataclass
-class ExtractingMethod(Method):
+class ExtractingMethod(Method[I]):
     """Base of the methods that train an `InvariantNetwork`.
 
     `size` is the share of edges kept (budgets `ratio` and `capped`), their number (`count`), or the least
@@ -43,19 +46,15 @@ class ExtractingMethod(Method):
         names = ("budget", "size", "classifier_input", "scorer", "noise", "classifier_width")
         return {name: getattr(self, name) for name in names}
 
-    def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
-        return InvariantNetwork(spec, backbone, **self.extraction(), spurious=False)
+    def network(self, spec: Spec, backbone: Backbone) -> I:
+        return cast(I, InvariantNetwork(spec, backbone, **self.extraction(), spurious=False))
 
-    def edge_scores(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        assert isinstance(network, InvariantNetwork)
-        partition = network.split(batch).partition
-        return partition.score, partition.kept
+    def infer(self, network: I, batch: Batch) -> Inference:
+        found = network.predict(network.split(batch))
+        return Inference(found.logits, found.parts.partition, found.representation)
 
-    def infer(self, network: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        assert isinstance(network, InvariantNetwork)
-        prediction = network.predict(network.split(batch))
-        partition = prediction.parts.partition
-        return prediction.logits, (partition.score, partition.kept)
+    def keep(self, network: I, score: Tensor, batch: Batch) -> Tensor:
+        return network.extractor.keep(score, batch)
 
 
 def check_budget(budget: str, size: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Step, cross_entropy, register
@@ -27,7 +27,7 @@ class GroupNetwork(GraphNetwork):
 
 @register("groupdro")
 @dataclass
-class GroupDRO(EnvironmentMethod):
+class GroupDRO(EnvironmentMethod[GroupNetwork]):
     """min_f max_q sum_e q_e R_e(f), with q_e <- q_e exp(rate * R_e) / Z at every step.
 
     Sagawa et al. (2020). An environment without a graph in the batch has no risk: its weight only follows Z,
@@ -38,11 +38,10 @@ class GroupDRO(EnvironmentMethod):
 
     rate: float = tunable(0.01, [0.001, 0.01, 0.1], low=0.0, help="step size of the environments' weights")
 
-    def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
+    def network(self, spec: Spec, backbone: Backbone) -> GroupNetwork:
         return GroupNetwork(spec, backbone, self.count(spec))
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, GroupNetwork)
+    def loss(self, network: GroupNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         env = step.side["env"]
         present = env.unique()
         risks = environment_means(cross_entropy(network(batch), batch.y), env)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Step, register
@@ -28,8 +28,7 @@ class IBIRM(IRMv1, EnvironmentMethod):
 
     bottleneck: float = tunable(0.1, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the variance of z")
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, GraphNetwork)
+    def loss(self, network: GraphNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         z = network.represent(batch)
         weight = self.bottleneck if step.number >= self.delay else 0.0
         return {

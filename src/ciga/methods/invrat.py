@@ -34,7 +34,7 @@ class AwareNetwork(InvariantNetwork):
 
 @register("invrat")
 @dataclass
-class InvRat(EnvironmentMethod, ExtractingMethod):
+class InvRat(EnvironmentMethod[AwareNetwork], ExtractingMethod[AwareNetwork]):
     """min_{g, f_c} max_{f_s} R(f_c(g)) + penalty * h( R(f_c(g)) - R_e(f_s(g), E) ), h(t) = max(t, 0).
 
     Chang et al. (2020) as the paper's appendix puts it: f_s predicts from the subgraph and the environment,
@@ -48,11 +48,10 @@ class InvRat(EnvironmentMethod, ExtractingMethod):
 
     penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the gap between risks")
 
-    def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
+    def network(self, spec: Spec, backbone: Backbone) -> AwareNetwork:
         return AwareNetwork(spec, backbone, self.count(spec), **self.extraction())
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, AwareNetwork)
+    def loss(self, network: AwareNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         env = step.side["env"]
         prediction = network.predict(network.split(batch))
         agnostic = cross_entropy(prediction.logits, batch.y).mean()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Method, Step, cross_entropy, register
 from ciga.methods.environments import EnvironmentMethod, environment_means, irm_penalty
+from ciga.nn.networks import GraphNetwork
 from ciga.options import tunable
 
 
@@ -36,7 +37,7 @@ class IRMv1(Method):
             "irm": weight * irm_penalty(logits, batch.y, env),
         }
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+    def loss(self, network: GraphNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         return self.terms(network(batch), batch, step)
 
 

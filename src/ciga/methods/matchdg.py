@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from ciga.graphs.store import Batch
@@ -41,7 +41,7 @@ def nearest(u: Tensor, allowed: Tensor) -> Tensor:
 
 @register("matchdg")
 @dataclass
-class MatchDG(EnvironmentMethod):
+class MatchDG(EnvironmentMethod[MatchNetwork]):
     """min R(f) + penalty * mean_i || z_i - z_m(i) ||^2 / d, m(i) the match of i   (Mahajan et al., 2021).
 
     Matches are of the same class and of another environment. For the first `match_epochs` the matcher learns
@@ -56,11 +56,10 @@ class MatchDG(EnvironmentMethod):
     match_epochs: int = tunable(5, [2, 5, 10], low=1, help="epochs in which the matcher learns")
     temperature: float = tunable(0.1, [0.05, 0.1, 1.0], low=1e-3, help="of the matcher's contrast")
 
-    def network(self, spec: Spec, backbone: Backbone) -> nn.Module:
+    def network(self, spec: Spec, backbone: Backbone) -> MatchNetwork:
         return MatchNetwork(spec, backbone)
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, MatchNetwork)
+    def loss(self, network: MatchNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         env, z = step.side["env"], network.represent(batch)
         risk = cross_entropy(network.head(z), batch.y).mean()
         same_class = batch.y.unsqueeze(1) == batch.y

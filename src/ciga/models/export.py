@@ -28,6 +28,7 @@ from ciga.nn.encoder import Encoder
 from ciga.nn.extractor import Extractor
 from ciga.nn.networks import GraphNetwork, InvariantNetwork
 from ciga.nn.readout import Readout
+from ciga.training.ensemble import mean_logits, mean_score
 
 FORMATS = {"torch-export": ".pt2", "onnx": ".onnx"}
 CONVS = ("gcn", "gcn-ogb", "gin")
@@ -60,23 +61,21 @@ class Exportable(nn.Module):
         super().__init__()
         self.members = nn.ModuleList(model.members)
         self.uses_edge_attr = bool(model.spec.edge_features)
-        self.extracts = model.rule.extracts
+        self.extracts = model.method.extracts
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor, sizes: Tensor
     ) -> tuple[Tensor, ...]:
         graphs = sizes.size(0)
         found = [_member(m, x, edge_index, edge_attr, batch, graphs) for m in self.members]
-        probability = torch.stack([logits.softmax(1) for logits, _ in found]).mean(0)
+        probability = mean_logits([logits for logits, _ in found]).exp()
         if not self.extracts:
             return (probability,)
         scores = [s for _, s in found if s is not None]
-        score = torch.stack([s.sigmoid() for s in scores]).mean(0)
-        # One network ranks by its own logits, as in training: a sigmoid makes large ones equal.
-        ranked = scores[0] if len(scores) == 1 else score.logit(eps=1e-7)
+        score = mean_score(scores)
         first: Any = self.members[0]
-        kept = _keep(first.extractor, ranked, edge_index, batch, x.size(0), graphs)
-        return probability, score, kept
+        kept = _keep(first.extractor, score, edge_index, batch, x.size(0), graphs)
+        return probability, score.sigmoid(), kept
 
 
 def _member(
@@ -306,7 +305,7 @@ def inputs_of(batch: Batch, edge_attr: bool) -> tuple[Any, ...]:
 def _gap(model: Model, store: GraphStore, module: Exportable, run: Any) -> float:
     batch = store.batch(slice(None))
     found = run(*inputs_of(batch, module.uses_edge_attr))
-    return float((found - model.look(batch).probability).abs().max())
+    return float((found - model.predict(batch).probability).abs().max())
 
 
 def _check_exportable(model: Model) -> None:
@@ -328,7 +327,7 @@ def _check_exportable(model: Model) -> None:
     known = (GraphNetwork, InvariantNetwork, AttentionNetwork)
     if not all(type(m) in known for m in model.members):
         raise UsageError(
-            f"A model of {model.method} cannot be exported: use erm, ciga-v1, ciga-v2, gsat or dir."
+            f"A model of {model.method_name} cannot be exported: use erm, ciga-v1, ciga-v2, gsat or dir."
         )
 
 

@@ -1,4 +1,4 @@
-"""From a dataset to a model: the method and ERM over several seeds, gathered with what they scored.
+"""From a dataset to a model: the method and ERM over several seeds, collected with what they scored.
 
 Training is `ciga.runs.plan.execute`, so a broken fit continues where it stopped, and the next fit
 reuses ERM's runs.
@@ -33,6 +33,7 @@ from ciga.runs.plan import Plan, execute, plan
 from ciga.runs.records import Runs
 from ciga.scoring.selection import default_selector
 from ciga.training.loop import pick_device
+from ciga.training.members import APART
 
 YARDSTICK = "erm"
 #: `report(done, total, text)`: epochs done over all runs, epochs at most, and the latest news.
@@ -78,7 +79,7 @@ def fit_ensemble(
     splits = plans[0].load(progress)  # once here, so that the workers find it in the cache
     records = train([*mine, *theirs], runs_dir, device, on_epochs)
     rivals = [plan(**job) for job in theirs]
-    return gather(plans, records[: len(plans)], runs_dir, splits, rivals, records[len(plans) :])
+    return collect(plans, records[: len(plans)], runs_dir, splits, rivals, records[len(plans) :])
 
 
 def train(
@@ -116,13 +117,13 @@ def _one(job: tuple[dict[str, Any], str, str, str]) -> dict[str, Any]:
     planned = plan(**arguments)
     name = f"{planned.config.method} seed {planned.config.seed}"
 
-    def tell(row: dict[str, Any], epochs: int) -> None:
+    def say(row: dict[str, Any], epochs: int) -> None:
         shown = {k: v["accuracy"] for k, v in row["metrics"].items() if k.endswith("_val")}
         scores = " ".join(f"{k} {v:.3f}" for k, v in shown.items())
         text = f"{name}: epoch {row['epoch'] + 1} {scores}"
         Path(news).write_text(json.dumps({"done": row["epoch"] + 1, "text": text}))
 
-    record = execute(planned, runs_dir, device=device, on_epoch=tell)
+    record = execute(planned, runs_dir, device=device, on_epoch=say)
     Path(news).write_text(json.dumps({"done": _epochs(planned), "text": f"{name} is ready"}))
     return record
 
@@ -148,7 +149,7 @@ def _watch(news: Path, runs: int, total: int, on_epochs: Epochs, done: threading
 # ---------------------------------------------------------------- from runs to a model
 
 
-def gather(
+def collect(
     plans: Sequence[Plan],
     records: Sequence[Mapping[str, Any]],
     runs_dir: str | Path,
@@ -160,31 +161,31 @@ def gather(
     model = _members(plans, runs_dir, splits)
     model.gauge = Gauge.calibrate(model.embed, splits)
     rival = _members(rivals, runs_dir, splits) if rivals else None
-    runs = {model.method: records, **({rival.method: rival_records} if rival else {})}
-    model.story = tell(model, splits, runs, rival)
+    runs = {model.method_name: records, **({rival.method_name: rival_records} if rival else {})}
+    model.story = report_data(model, splits, runs, rival)
     return model
 
 
 def _members(plans: Sequence[Plan], runs_dir: str | Path, splits: Splits) -> Model:
     spec, first = Spec.of(splits), plans[0]
     rule = default_selector(list(splits), first.settings.method.selects_by_rest).name
-    members = []
+    members, seeds = [], []
     for planned in plans:
-        network = planned.settings.method.network(spec, planned.settings.backbone)
         file = Path(runs_dir) / planned.config.hash / f"weights.{rule}.safetensors"
         try:
-            network.load_state_dict(read_tensors(file)[0])
+            networks = planned.settings.networks(spec, read_tensors(file)[0])
         except RuntimeError as error:
             raise CigaError(f"{file} does not fit its run: delete its folder to run it again.") from error
-        members.append(network.eval())
+        members += networks
+        seeds += [planned.config.seed + APART * i for i in range(len(networks))]
     source = {"dataset": first.config.dataset, "options": dict(first.config.data)}
     return Model(
-        method=first.config.method,
+        method_name=first.config.method,
         settings=first.settings.flat(),
         spec=spec,
         classes=list(splits.task.class_names or map(str, range(splits.task.classes))),
         metric=splits.task.metric,
-        seeds=[p.config.seed for p in plans],
+        seeds=seeds,
         members=members,
         selection=rule,
         featuriser=featuriser_of([splits.train], source),
@@ -193,7 +194,7 @@ def _members(plans: Sequence[Plan], runs_dir: str | Path, splits: Splits) -> Mod
     )
 
 
-def tell(
+def report_data(
     model: Model,
     splits: Splits,
     runs: Mapping[str, Sequence[Mapping[str, Any]]],
@@ -217,7 +218,9 @@ def tell(
         "flagged": flagged,
         "where": where,
         "comparison": comparison,
-        "advice": advice(model.method, comparison, len(model.seeds), where, splits.task.metric),
+        "advice": advice(
+            model.method_name, comparison, len(runs[model.method_name]), where, splits.task.metric
+        ),
         "data": check(splits).as_dict(),
         "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     }
@@ -246,10 +249,10 @@ def _scan(model: Model, store: GraphStore) -> tuple[Tensor, dict[str, float]]:
     """Each member's probabilities [S, n, C], and how much of the data the gauge flags, by measure."""
     every, ratios = [], []
     for batch in store.batches(256, chunk=4):
-        seen = model.look(batch)
-        every.append(seen.every)
+        answer = model.predict(batch)
+        every.append(answer.every)
         if model.gauge is not None:
-            ratios.append(model.gauge.measure(batch, seen.embedded).ratio)
+            ratios.append(model.gauge.measure(batch, answer.embedded).ratio)
     out: dict[str, float] = {}
     if ratios:
         above = torch.cat(ratios) > 1

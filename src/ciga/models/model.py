@@ -30,20 +30,21 @@ from ciga.models.shift import Gauge
 from ciga.nn.encoder import Spec
 from ciga.runs.records import versions
 from ciga.runs.settings import Settings, resolve
+from ciga.training.ensemble import joined
 
 FORMAT = "ciga.models.model/2"
 
 
 @dataclass
-class Seen:
-    """What the ensemble makes of a batch. The edge tensors are None for methods that extract nothing."""
+class Answer:
+    """What the ensemble says of a batch. The edge tensors are None for methods that extract nothing."""
 
     every: Tensor  # [S, G, C] each member's probabilities
     probability: Tensor  # [G, C] their mean
     spread: Tensor  # [G] standard deviation over the members of the predicted class's probability
     embedded: list[Tensor]  # each member's graph representations [G, d]
     score: Tensor | None = None  # [P] mean probability of each undirected edge to be kept
-    kept: Tensor | None = None  # [P] the subgraph by that score, within the method's budget
+    kept: Tensor | None = None  # [P] the subgraph: the method's budget applied to that score
     member_kept: Tensor | None = None  # [S, P] each member's own choice
 
 
@@ -51,7 +52,7 @@ class Seen:
 class Model:
     """Networks of one method trained with several seeds, with all that is needed to use them."""
 
-    method: str
+    method_name: str
     settings: dict[str, Any]
     spec: Spec
     classes: list[Any]
@@ -72,11 +73,11 @@ class Model:
     @cached_property
     def chosen(self) -> Settings:
         """The settings as objects."""
-        return resolve(self.method, self.settings, preset="none")
+        return resolve(self.method_name, self.settings, preset="none")
 
     @property
-    def rule(self) -> Method:
-        """The method itself."""
+    def method(self) -> Method[Any]:
+        """The method with its hyper-parameters."""
         return self.chosen.method
 
     @property
@@ -104,59 +105,33 @@ class Model:
                 )
 
     @torch.inference_mode()
-    def look(self, batch: Batch) -> Seen:
+    def predict(self, batch: Batch) -> Answer:
         """Predictions, representations and edge scores of the ensemble on one batch, on the CPU."""
         batch = batch.to(self.device)
-        found = [self._member(m, batch) for m in self.members]
-        every = torch.stack([logits.softmax(1) for logits, _, _ in found])  # [S, G, C]
+        for member in self.members:
+            member.eval()
+        found = [self.method.infer(member, batch) for member in self.members]
+        whole = joined(self.method, self.members, batch, found)
+        every = torch.stack([one.logits.softmax(1) for one in found])  # [S, G, C]
         mean = every.mean(0)
         best = mean.argmax(1)
         of_best = every[:, torch.arange(len(best), device=best.device), best]
         spread = of_best.std(0) if len(found) > 1 else torch.full_like(of_best[0], torch.nan)
-        seen = Seen(every.cpu(), mean.cpu(), spread.cpu(), [h.cpu() for _, _, h in found])
-        edges = [e for _, e, _ in found if e is not None]
-        if edges:
-            score = torch.stack([s.sigmoid() for s, _ in edges]).mean(0)
-            kept = torch.stack([k for _, k in edges])
-            seen.score, seen.member_kept = score.cpu(), kept.cpu()
-            seen.kept = self._choose(score, kept, batch).cpu()
-        return seen
+        embedded = [one.representation.cpu() for one in found]
+        answer = Answer(every.cpu(), mean.cpu(), spread.cpu(), embedded)
+        parts = [one.partition for one in found if one.partition is not None]
+        if whole.partition is not None:
+            answer.score, answer.kept = whole.partition.score.sigmoid().cpu(), whole.partition.kept.cpu()
+            answer.member_kept = torch.stack([part.kept for part in parts]).cpu()
+        return answer
 
     def probabilities(self, batch: Batch) -> Tensor:
         """[G, C], the mean over the members."""
-        return self.look(batch).probability
+        return self.predict(batch).probability
 
     def embed(self, batch: Batch) -> list[Tensor]:
         """Each member's representations of the graphs, [G, d]."""
-        return self.look(batch).embedded
-
-    def _member(
-        self, network: nn.Module, batch: Batch
-    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None, Tensor]:
-        """Logits, edge scores, and what the head saw (the logits themselves where there is no head)."""
-        network.eval()
-        caught: list[Tensor] = []
-        head = getattr(network, "head", None)
-        handle = (
-            head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0]))
-            if isinstance(head, nn.Module)
-            else None
-        )
-        try:
-            logits, edges = self.rule.infer(network, batch)
-        finally:
-            if handle is not None:
-                handle.remove()
-        whole = bool(caught) and caught[-1].shape[:1] == logits.shape[:1]
-        return logits, edges, caught[-1] if whole else logits
-
-    def _choose(self, score: Tensor, kept: Tensor, batch: Batch) -> Tensor:
-        """The ensemble's subgraph [P]: the budget applied to the mean score, else the members' majority."""
-        extractor = getattr(self.members[0], "extractor", None)
-        if len(self.members) == 1 or extractor is None:
-            return kept.float().mean(0) >= 0.5
-        chosen: Tensor = extractor.keep(score.logit(eps=1e-7), batch)
-        return chosen
+        return self.predict(batch).embedded
 
     @contextmanager
     def keeping_all(self) -> Iterator[Model]:
@@ -188,7 +163,7 @@ class Model:
     def _about(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "method": self.method,
+            "method": self.method_name,
             "settings": self.settings,
             "spec": asdict(self.spec),
             "classes": self.classes,
@@ -221,8 +196,9 @@ class Model:
             if len(about["classes"]) != spec.classes:
                 raise ValueError("classes")
             check_featuriser(folder, about["featuriser"])
-            keys = ("method", "settings", "classes", "metric", "selection", "featuriser", "source")
+            keys = ("settings", "classes", "metric", "selection", "featuriser", "source")
             model = cls(
+                method_name=about["method"],
                 spec=spec,
                 seeds=seeds,
                 members=[],

@@ -89,13 +89,13 @@ def _predict(model: Model, piece: Chunk, totals: Totals) -> list[list[str]]:
     if piece.store is None:
         return out
     for batch in piece.store.batches(256, chunk=4):
-        seen = model.look(batch)
-        best = seen.probability.argmax(1).tolist()
-        shift = None if model.gauge is None else model.gauge.measure(batch, seen.embedded)
+        answer = model.predict(batch)
+        best = answer.probability.argmax(1).tolist()
+        shift = None if model.gauge is None else model.gauge.measure(batch, answer.embedded)
         flags, scores, reasons = (
             ([], [], []) if shift is None else (shift.flag.tolist(), shift.score.tolist(), shift.reasons())
         )
-        probability, spread = seen.probability.tolist(), seen.spread.tolist()
+        probability, spread = answer.probability.tolist(), answer.spread.tolist()
         for i, graph in enumerate(batch.index.tolist()):
             name = model.names[best[i]]
             values = [name, f"{probability[i][best[i]]:.6f}", *(f"{p:.6f}" for p in probability[i])]

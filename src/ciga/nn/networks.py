@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -107,6 +108,7 @@ class InvariantNetwork(nn.Module):
         spurious: bool = True,
     ) -> None:
         super().__init__()
+        self.held = False
         raw = classifier_input == "raw"
         inner = replace(
             backbone,
@@ -129,18 +131,28 @@ class InvariantNetwork(nn.Module):
 
     def split(self, batch: Batch) -> Parts:
         """Let the featurizer choose the invariant subgraph of each graph."""
+        if self.held and torch.is_grad_enabled():
+            with torch.no_grad():
+                return self.split(batch)
         batch = batch.both_ways if self.undirected else batch  # an edge's score is the mean of both ways
         if self.walks:  # of the whole graph, for the nodes of a part as well
             batch = replace(batch, walks=batch.return_probabilities(self.walks))
         hidden = self.featurizer(batch)
         return Parts(batch, hidden, self.extractor(hidden, batch))
 
-    def settled_split(self, batch: Batch) -> Parts:
-        """`split` as in evaluation, in the middle of training: nothing of it is learned from."""
-        self.featurizer.eval()
-        self.extractor.eval()
-        with torch.no_grad():
-            return self.split(batch)
+    def hold_featurizer(self) -> None:
+        """From now on `split` is as in evaluation, in training too: nothing of g is learned."""
+        self.held = True
+        self.featurizer.requires_grad_(False)
+        self.extractor.requires_grad_(False)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        if self.held:
+            self.featurizer.eval()
+            self.extractor.eval()
+        return self
 
     def predict(self, parts: Parts) -> Prediction:
         """Classify from G_c."""

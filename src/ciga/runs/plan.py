@@ -19,8 +19,8 @@ from ciga.progress import Progress, silent
 from ciga.registry import load_plugin
 from ciga.runs.records import Config, Runs, peak_memory_mb, versions
 from ciga.runs.settings import DEFAULT_PRESET, Settings, resolve
-from ciga.training.ensemble import fit_members
 from ciga.training.loop import Fitted, pick_device
+from ciga.training.members import fit_members
 
 PROTOCOLS = ("ood", "iid")
 

@@ -1,6 +1,9 @@
-"""A network's scores on a store."""
+"""Scores of a network, or of several as one, on a store."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -9,29 +12,38 @@ from ciga.graphs.store import GraphStore
 from ciga.methods.base import Method
 from ciga.scoring import metrics
 from ciga.scoring.probe import describe_rest, probe
+from ciga.training.ensemble import infer
 
 
 @torch.inference_mode()
 def evaluate(
-    method: Method, network: nn.Module, store: GraphStore, batch_size: int = 256, rest: str | None = None
+    method: Method[Any],
+    networks: Sequence[nn.Module],
+    store: GraphStore,
+    batch_size: int = 256,
+    rest: str | None = None,
 ) -> dict[str, float]:
-    """Every metric of a network on a store, explanations included where the truth is known.
+    """Every metric of a method's networks on a store, explanations included where the truth is known.
 
-    `rest` names the metric by which to score what G_s tells of the label (as `rest`), where there is a G_s.
+    Args:
+        networks: one, or several that answer as one (`ciga.training.ensemble`).
+        rest: the metric by which to score what G_s says about the label (as `rest`), where there is a G_s.
     """
-    network.eval()
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
+    for network in networks:
+        network.eval()
+    device = next((p.device for p in networks[0].parameters()), torch.device("cpu"))
     logits, labels, scores, truths, groups, left = [], [], [], [], [], []
     seen = 0
     for batch in store.batches(batch_size, chunk=4):
         batch = batch.to(device)
-        out, edges = method.infer(network, batch)
-        logits.append(out)
+        said = infer(method, networks, batch)
+        partition = said.partition
+        logits.append(said.logits)
         labels.append(batch.y)
-        if edges is not None and rest is not None:
-            left.append(describe_rest(batch, edges[1]))
-        if edges is not None and (truth := batch.pair_truth) is not None:
-            scores.append(edges[0])
+        if partition is not None and rest is not None:
+            left.append(describe_rest(batch, partition.kept))
+        if partition is not None and (truth := batch.pair_truth) is not None:
+            scores.append(partition.score)
             truths.append(truth)
             groups.append(batch.pair_batch + seen)
         seen += batch.num_graphs

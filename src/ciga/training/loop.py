@@ -32,6 +32,7 @@ from ciga.scoring.selection import SELECTORS, Selector, default_selector
 from ciga.training.adam import Adam
 from ciga.training.averaging import WeightAverage
 from ciga.training.checkpoint import read_checkpoint, write_checkpoint
+from ciga.training.ensemble import unpack
 from ciga.training.evaluation import evaluate
 from ciga.training.sampling import balanced_order
 
@@ -88,7 +89,7 @@ class Training:
 class Fitted:
     """A trained method: its weights under each selector, and how it got there."""
 
-    method: Method
+    method: Method[Any]
     backbone: Backbone
     spec: Spec
     splits: tuple[str, ...]
@@ -96,6 +97,7 @@ class Fitted:
     states: dict[str, dict[str, Tensor]] = field(default_factory=dict)  # selector -> weights
     selected: dict[str, dict[str, Any]] = field(default_factory=dict)  # selector -> epoch and metrics
     seconds: float = 0.0
+    members: int = 1  # networks; the weights of several are those of `ensemble.pack`
 
     @property
     def selector(self) -> Selector:
@@ -103,23 +105,26 @@ class Fitted:
         return default_selector(self.splits, self.method.selects_by_rest)
 
     def network(self, selector: str | None = None) -> nn.Module:
-        """The network with the weights a selector chose, ready to predict."""
-        network = self.method.network(self.spec, self.backbone)
-        network.load_state_dict(self.states[selector or self.selector.name])
-        return network.eval()
+        """The network (the first of several) with the weights a selector chose, ready to predict."""
+        return self.networks(selector)[0]
+
+    def networks(self, selector: str | None = None) -> list[nn.Module]:
+        """All networks with the weights a selector chose, ready to predict."""
+        state = self.states[selector or self.selector.name]
+        return unpack(self.method, self.spec, self.backbone, state, self.members)
 
 
-def check_schedule(method: Method, training: Training) -> None:
+def check_schedule(method: Method[Any], training: Training) -> None:
     """Refuse what a method can do nothing with: no trials where it waits for their end, several members where
     all would be the same."""
-    if method.settles and not training.trial:
+    if method.needs_trials and not training.trial:
         raise UsageError("settle holds the best of some trial epochs: say how many, like --set trial=5.")
     if method.closed_form and training.members > 1:
         raise UsageError(f"members={training.members}: {method.name} has one solution, leave members at 1.")
 
 
 def fit(
-    method: Method,
+    method: Method[Any],
     splits: Splits,
     *,
     backbone: Backbone | None = None,
@@ -156,7 +161,8 @@ def fit(
             side = method.prepare(context)
         side = {k: v.to(place) for k, v in side.items()}
         rounds = 1 if method.closed_form else training.epochs
-        for epoch in range(len(fitted.history), rounds):
+        first = len(fitted.history)
+        for epoch in range(first, rounds):
             if _should_stop(fitted, training, metric):
                 break
             began = time.perf_counter()
@@ -165,6 +171,8 @@ def fit(
                 _go_back(fitted, network, average)
             elif epoch and epoch == training.begun(epoch):
                 _begin_anew(fitted, network, optimizers, average, seed, epoch)
+            if training.trials_end and epoch == max(first, training.trials_end):
+                method.after_trials(network)
             terms: dict[str, float] = {}
             if method.closed_form:
                 method.fit(network, context, progress)
@@ -176,7 +184,7 @@ def fit(
             with average.in_place() if average else nullcontext():
                 rest = {fitted.selector.split: metric}
                 found = {
-                    s: evaluate(method, network, splits[s], rest=rest.get(s))
+                    s: evaluate(method, [network], splits[s], rest=rest.get(s))
                     for s in splits
                     if s in EVERY_EPOCH
                 }
@@ -194,7 +202,7 @@ def fit(
 
 
 def _train_epoch(
-    method: Method,
+    method: Method[Any],
     network: nn.Module,
     train: GraphStore,
     training: Training,
@@ -222,7 +230,6 @@ def _train_epoch(
             since * steps + i,
             training.epochs * steps,
             {k: v[batch.index] for k, v in side.items()},
-            tried=0 < training.trials_end <= epoch,
             own=turns[i].numel(),
         )
         for _ in range(method.critic_steps):
@@ -298,7 +305,7 @@ def quiet_machine(threads: int) -> Iterator[None]:
         random.setstate(states[1])
 
 
-def _optimizers(method: Method, network: nn.Module, training: Training) -> tuple[Adam, Adam]:
+def _optimizers(method: Method[Any], network: nn.Module, training: Training) -> tuple[Adam, Adam]:
     """Adam for the network, and another one for the inner player of methods that have one."""
     critic = method.critic_parameters(network)
     inner = {id(p) for p in critic}
@@ -386,6 +393,6 @@ def _score_selected(fitted: Fitted, splits: Splits, metric: str, device: torch.d
         if epoch not in scored:
             network = fitted.network(name).to(device)
             known = fitted.history[epoch]["metrics"]
-            missing = {s: evaluate(fitted.method, network, splits[s]) for s in splits if s not in known}
+            missing = {s: evaluate(fitted.method, [network], splits[s]) for s in splits if s not in known}
             scored[epoch] = {"epoch": epoch, **{s: {**known, **missing}[s] for s in splits}}
         fitted.selected[name] = scored[epoch]

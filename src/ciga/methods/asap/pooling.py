@@ -205,7 +205,8 @@ class PooledNetwork(nn.Module):
         self.head = head(width, spec.classes)
         self.undirected = backbone.undirected
 
-    def forward(self, batch: Batch) -> Tensor:
+    def represent(self, batch: Batch) -> Tensor:
+        """Graph embeddings, [G, d]: the sum of the readouts of all levels."""
         batch = batch.both_ways if self.undirected else batch
         level, weight = batch, torch.ones(batch.num_edges, device=batch.x.device)
         total = torch.zeros((), device=batch.x.device)
@@ -219,4 +220,7 @@ class PooledNetwork(nn.Module):
                 level = replace(
                     level, x=x, edge_index=edges, edge_attr=None, batch=owner, walks=None, symmetric=False
                 )
-        return self.head(total)
+        return total
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.head(self.represent(batch))

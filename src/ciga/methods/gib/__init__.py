@@ -9,15 +9,16 @@ from torch import Tensor, nn
 
 from ciga.graphs.store import Batch
 from ciga.graphs.topology import ends
-from ciga.methods.base import Method, Step, cross_entropy, register
+from ciga.methods.base import Inference, Method, Step, cross_entropy, register
 from ciga.methods.gib.network import AssignmentNetwork, connectivity
 from ciga.nn.encoder import Backbone, Spec
+from ciga.nn.extractor import Partition
 from ciga.options import tunable
 
 
 @register("gib")
 @dataclass
-class GIB(Method):
+class GIB(Method[AssignmentNetwork]):
     """min CE(f(G_sub), Y) + penalty * I(G_sub; G) + connect * || norm(S^T A S) - I ||_F  (Yu et al., 2021).
 
     S assigns each node softly to the subgraph; I is the Donsker-Varadhan bound, its critic brought up to
@@ -40,18 +41,15 @@ class GIB(Method):
     def network(self, spec: Spec, backbone: Backbone) -> AssignmentNetwork:
         return AssignmentNetwork(spec, backbone)
 
-    def critic_parameters(self, network: nn.Module) -> list[nn.Parameter]:
-        assert isinstance(network, AssignmentNetwork)
+    def critic_parameters(self, network: AssignmentNetwork) -> list[nn.Parameter]:
         return list(network.critic.parameters())
 
-    def critic_loss(self, network: nn.Module, batch: Batch, step: Step) -> Tensor:
-        assert isinstance(network, AssignmentNetwork)
+    def critic_loss(self, network: AssignmentNetwork, batch: Batch, step: Step) -> Tensor:
         with torch.no_grad():
             _, part, whole = network.embed(batch)
         return -network.information(part, whole)
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, AssignmentNetwork)
+    def loss(self, network: AssignmentNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         logit, part, whole = network.embed(batch)
         return {
             "risk": cross_entropy(network.head(part), batch.y).mean(),
@@ -59,13 +57,13 @@ class GIB(Method):
             "connectivity": self.connect * connectivity(logit.sigmoid(), batch),
         }
 
-    def edge_scores(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        return self.infer(network, batch)[1]
-
-    def infer(self, network: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        assert isinstance(network, AssignmentNetwork)
+    def infer(self, network: AssignmentNetwork, batch: Batch) -> Inference:
         logit, part, _ = network.embed(batch)
         u, v = ends(batch)
         both = (nn.functional.logsigmoid(logit[u]) + nn.functional.logsigmoid(logit[v])).clamp(max=-1e-6)
         score = both - (-torch.expm1(both)).log()
-        return network.head(part), (score, (logit[u] >= 0) & (logit[v] >= 0))
+        partition = Partition(score, (logit[u] >= 0) & (logit[v] >= 0))
+        return Inference(network.head(part), partition, part)
+
+    def keep(self, network: AssignmentNetwork, score: Tensor, batch: Batch) -> Tensor:
+        return score.sigmoid() >= 0.25  # as where both ends are just more in than out

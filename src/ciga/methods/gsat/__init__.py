@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch
-from ciga.methods.base import Method, Step, cross_entropy, register
+from ciga.methods.base import Inference, Method, Step, cross_entropy, register
 from ciga.methods.extraction import check_budget
 from ciga.methods.gsat.network import AttentionNetwork
 from ciga.methods.losses import edge_prior
 from ciga.nn.encoder import Backbone, Spec
-from ciga.nn.extractor import BUDGETS
+from ciga.nn.extractor import BUDGETS, Partition
 from ciga.options import tunable
 
 
 @register("gsat")
 @dataclass
-class GSAT(Method):
+class GSAT(Method[AttentionNetwork]):
     """min E_{a ~ Bern(p)}[ CE(f(G_a), Y) ] + penalty * mean_e KL( Bern(p_e) || Bern(r) ).
 
     Miao et al. (2022). a is drawn from the binary concrete relaxation in training and is p in evaluation;
@@ -49,8 +49,7 @@ class GSAT(Method):
         """r in this epoch."""
         return max(self.r_start - self.r_step * (epoch // self.r_epochs), self.r)
 
-    def loss(self, network: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
-        assert isinstance(network, AttentionNetwork)
+    def loss(self, network: AttentionNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         logit = network.score(batch)
         noise = torch.rand_like(logit).logit(eps=1e-6)
         attention = ((logit + noise) / self.temperature).sigmoid()
@@ -58,12 +57,11 @@ class GSAT(Method):
         risk = cross_entropy(network.predict(batch, attention), batch.y).mean()
         return {"risk": risk, "prior": self.penalty * kl}
 
-    def edge_scores(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        assert isinstance(network, AttentionNetwork)
+    def infer(self, network: AttentionNetwork, batch: Batch) -> Inference:
         score = network.score(batch)
-        return score, network.extractor.keep(score, batch)
+        representation = network.represent(batch, score.sigmoid())
+        partition = Partition(score, self.keep(network, score, batch))
+        return Inference(network.head(representation), partition, representation)
 
-    def infer(self, network: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        assert isinstance(network, AttentionNetwork)
-        score, kept = self.edge_scores(network, batch)
-        return network.predict(batch, score.sigmoid()), (score, kept)
+    def keep(self, network: AttentionNetwork, score: Tensor, batch: Batch) -> Tensor:
+        return network.extractor.keep(score, batch)

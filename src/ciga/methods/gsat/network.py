@@ -30,10 +30,14 @@ class AttentionNetwork(nn.Module):
         batch = batch.both_ways if self.undirected else batch
         return self.extractor.score(self.encoder(batch), batch)
 
+    def represent(self, batch: Batch, attention: Tensor) -> Tensor:
+        """Graph embeddings [G, d] with each undirected edge weighted by its attention [P]."""
+        h = self.encoder(batch, attention[batch.pair], border=0)
+        return self.readout(h, batch.batch, batch.num_graphs)
+
     def predict(self, batch: Batch, attention: Tensor) -> Tensor:
         """Logits [G, C] with each undirected edge weighted by its attention [P]."""
-        h = self.encoder(batch, attention[batch.pair], border=0)
-        return self.head(self.readout(h, batch.batch, batch.num_graphs))
+        return self.head(self.represent(batch, attention))
 
     def forward(self, batch: Batch) -> Tensor:
         return self.predict(batch, self.score(batch).sigmoid())

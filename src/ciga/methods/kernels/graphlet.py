@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import register
@@ -50,7 +50,7 @@ class GraphletNetwork(FittedNetwork):
 
 @register("graphlet")
 @dataclass
-class Graphlet(KernelMethod):
+class Graphlet(KernelMethod[GraphletNetwork]):
     """k(G, H) = <phi(G), phi(H)>, phi = exact counts of the induced subgraphs of 3 and of 4 nodes.
 
     Shervashidze et al. (2009). With `normalise`, phi holds the shares of the shapes among those of their
@@ -68,8 +68,7 @@ class Graphlet(KernelMethod):
     def network(self, spec: Spec, backbone: Backbone) -> GraphletNetwork:
         return GraphletNetwork(spec.classes, self.connected, self.normalise)
 
-    def learn(self, network: nn.Module, train: GraphStore) -> None:
-        assert isinstance(network, GraphletNetwork)
+    def learn(self, network: GraphletNetwork, train: GraphStore) -> None:
         if not self.normalise:
             return
         found = torch.cat([network.measures(b) for b in train.batches(BATCH, chunk=1)])

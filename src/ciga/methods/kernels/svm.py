@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from typing_extensions import TypeVar
 
 from ciga.graphs.store import GraphStore
 from ciga.methods.base import Context, Method
@@ -21,8 +22,10 @@ BATCH = 512
 #: Up to so many graphs the kernel matrix is made once; beyond, libsvm asks for its rows.
 GRAM = 10_000
 
+F = TypeVar("F", bound=FittedNetwork, default=FittedNetwork)
 
-class KernelMethod(Method):
+
+class KernelMethod(Method[F]):
     """Base of the kernel methods: `learn` what the features are, then solve for every C and keep the best.
 
     C is chosen by the task's metric on the validation part that training would stop on (`ood_val`, else
@@ -33,12 +36,11 @@ class KernelMethod(Method):
 
     C: float | None
 
-    def learn(self, network: nn.Module, train: GraphStore) -> None:
+    def learn(self, network: F, train: GraphStore) -> None:
         """Fix the features from the training graphs."""
         raise NotImplementedError
 
-    def fit(self, network: nn.Module, context: Context, progress: Progress) -> None:
-        assert isinstance(network, FittedNetwork)
+    def fit(self, network: F, context: Context, progress: Progress) -> None:
         splits = context.splits
         self.learn(network, splits.train)
         x, y = matrix(network, splits.train), splits.train.y.numpy()

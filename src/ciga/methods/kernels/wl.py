@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import register
@@ -52,7 +52,7 @@ class WLNetwork(FittedNetwork):
 
 @register("wl")
 @dataclass
-class WL(KernelMethod):
+class WL(KernelMethod[WLNetwork]):
     """k(G, H) = <phi(G), phi(H)>, phi = counts of the labels of 0…h WL iterations.
 
     Shervashidze et al. (2011); with `normalise`, phi is scaled to length 1, which hides a graph's size.
@@ -70,8 +70,7 @@ class WL(KernelMethod):
     def network(self, spec: Spec, backbone: Backbone) -> WLNetwork:
         return WLNetwork(spec.classes, self.iterations, self.normalise)
 
-    def learn(self, network: nn.Module, train: GraphStore) -> None:
-        assert isinstance(network, WLNetwork)
+    def learn(self, network: WLNetwork, train: GraphStore) -> None:
         named = self.labels == "features"
         if self.labels == "auto":
             named = 10 * row_names(train.x).unique().numel() <= train.x.size(0)

@@ -11,11 +11,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor, nn
+
 from ciga import options
 from ciga.errors import UsageError, unknown
 from ciga.methods.base import Method, methods
-from ciga.nn.encoder import Backbone
-from ciga.training.ensemble import Members
+from ciga.nn.encoder import Backbone, Spec
+from ciga.training.ensemble import unpack
 from ciga.training.loop import Training, check_schedule
 
 #: `published` is what the paper used; `tuned` differs from it where it was searched again on validation data.
@@ -26,18 +28,16 @@ DEFAULT_PRESET = "tuned"
 class Settings:
     """The three option groups of a run; their names do not overlap, so one flat mapping says it all."""
 
-    method: Method
+    method: Method[Any]
     backbone: Backbone
     training: Training
 
     def __post_init__(self) -> None:
         check_schedule(self.method, self.training)
 
-    @property
-    def learner(self) -> Method:
-        """What is trained and asked: the method, or several networks of it."""
-        several = self.training.members > 1
-        return Members(self.method, self.training.members) if several else self.method
+    def networks(self, spec: Spec, state: Mapping[str, Tensor]) -> list[nn.Module]:
+        """The networks of a run with these weights, ready to predict."""
+        return unpack(self.method, spec, self.backbone, state, self.training.members)
 
     def flat(self) -> dict[str, Any]:
         """Every option and its value."""
