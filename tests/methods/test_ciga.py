@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ciga.bench.paper import rows
 from ciga.data import Batch, Splits
 from ciga.errors import UsageError
 from ciga.methods.base import Step, make
 from ciga.methods.ciga import CIGAv1, CIGAv2
 from ciga.methods.losses import supervised_contrast
 from ciga.nn import Backbone, InvariantNetwork, Spec
+from ciga.runs.plan import plan
+from ciga.runs.records import Runs
+from ciga.training.loop import Training, fit
 from tests.helpers import gradient_size
 
 PARTS = ("featurizer", "extractor", "classifier", "head", "spurious_head")
@@ -114,6 +119,26 @@ def test_spurious_gradient_does_what_it_says(batch: Batch, conv: str, classifier
     assert hinge_reaches(detached, batch, conv) == {"spurious_head"}
 
 
+def test_beta_shapes_the_featurizer_and_the_outcome_by_default(toy: Splits, batch: Batch) -> None:
+    """With the hinge detached, beta is a no-op and v2 is v1 to the last bit: that must be asked for."""
+    assert CIGAv2().spurious_gradient
+
+    def gradient(beta: float) -> Tensor:
+        method = CIGAv2(beta=beta)
+        network = network_of(method)
+        torch.stack(list(method.loss(network, batch, Step()).values())).sum().backward()
+        return torch.cat([p.grad.flatten() for p in network.featurizer.parameters() if p.grad is not None])
+
+    def outcome(**values: float | bool) -> list[Any]:
+        training = Training(epochs=2, batch_size=16)
+        fitted = fit(make("ciga-v2", values), toy, backbone=Backbone(layers=2, width=8), training=training)
+        return [row["metrics"]["ood_val"]["log_loss"] for row in fitted.history]
+
+    assert not torch.allclose(gradient(1.0), gradient(8.0))
+    assert outcome(beta=1.0) != outcome(beta=8.0)
+    assert outcome(beta=1.0, spurious_gradient=False) == outcome(beta=8.0, spurious_gradient=False)
+
+
 def test_the_test_above_fails_on_a_term_that_is_always_detached(batch: Batch) -> None:
     @dataclass
     class Released(CIGAv2):
@@ -190,3 +215,17 @@ def test_v1_has_no_head_for_the_spurious_part() -> None:
 def test_options_that_do_not_fit_together(values: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         make("ciga-v2", values)
+
+
+# ---------------------------------------------------------------- records from before the hinge was attached
+
+
+def test_a_record_of_the_released_hinge_counts_for_the_row_of_that_name_only() -> None:
+    records = Runs(Path(__file__).parents[2] / "results")
+    for preset in ("published", "tuned"):
+        found = records.find(plan("nci1", "ciga-v2", preset=preset).config)
+        assert found is None or found["settings"]["spurious_gradient"]
+    released = rows()["ciga-v2-released"]
+    found = records.find(plan("nci1", released.method, settings=released.settings, preset="published").config)
+    assert found is not None
+    assert not found["settings"]["spurious_gradient"]

@@ -37,11 +37,9 @@ SWITCHED_ON = {
 HELPERS = {
     ("matchdg", "match"): "matcher",
     ("dir", "shortcut"): "spurious_head",
-    # By default; with `spurious_gradient` it shapes the subgraph too, see tests/methods/test_ciga.py.
-    ("ciga-v2", "spurious"): "spurious_head",
 }
 #: Methods that look at G_s without a gradient: the scale of G_s's own batch norm then stays as it was.
-LOOK_ONLY = ("ciga-v2", "dir")
+LOOK_ONLY = ("dir",)
 
 
 class Interrupted(Exception):

@@ -87,7 +87,7 @@ def by_a_loop(network: InvariantNetwork, parts: Parts) -> tuple[Tensor, Tensor]:
         mine = batch.edge_batch == graph
         edges, attr = batch.edge_index[:, mine] - first, batch.edge_attr[mine]
         score, kept = (t[batch.pair[mine]] for t in (parts.partition.score, parts.partition.kept))
-        causal.append(one_part(network, inputs[at], edges, attr, score.sigmoid(), kept, not kept.any()))
+        causal.append(one_part(network, inputs[at], edges, attr, score.sigmoid(), kept, not edges.numel()))
         spurious.append(one_part(twin, inputs[at], edges, attr, (-score).sigmoid(), ~kept, False))
     return torch.stack(causal), torch.stack(spurious)
 
@@ -148,12 +148,12 @@ def test_the_parts_are_disjoint_and_complete(budget: tuple[str, float]) -> None:
         rows = parts.rows[parts.border :] - batch.num_nodes if spurious else parts.kept_nodes
         assert torch.equal(rows[part.edge_index], batch.edge_index[:, chosen])
         torch.testing.assert_close(weight, (-score if spurious else score)[chosen].sigmoid())
-    # A node is in a part if one of its edges is; of a graph that keeps no edge, every node is in G_c.
+    # A node is in a part if one of its edges is; of a graph without edges, every node is in G_c.
     for graph in range(batch.num_graphs):
         mine = batch.edge_batch == graph
         ends = {k: set(batch.edge_index[:, mine & (kept == k)].flatten().tolist()) for k in (True, False)}
         everything = set((batch.batch == graph).nonzero().flatten().tolist())
-        causal = ends[True] or everything
+        causal = ends[True] if mine.any() else everything
         assert set(parts.kept_nodes[batch.batch[parts.kept_nodes] == graph].tolist()) == causal
         assert int((both.batch == graph).sum()) == len(causal)
         assert int((both.batch == batch.num_graphs + graph).sum()) == len(ends[False])
@@ -185,7 +185,7 @@ def pools_its_own_nodes(pooled: Callable[[Parts], Tensor]) -> bool:
     kept, before = parts.partition.kept[batch.pair], pooled(parts)
     for graph in range(batch.num_graphs):
         nodes = batch.edge_index[:, kept & (batch.edge_batch == graph)].unique()
-        nodes = nodes if nodes.numel() else (batch.batch == graph).nonzero().flatten()
+        nodes = nodes if (batch.edge_batch == graph).any() else (batch.batch == graph).nonzero().flatten()
         if not torch.allclose(before[graph], parts.hidden[nodes].sum(0), atol=1e-5):
             return False
         moved = copy.copy(parts)

@@ -73,6 +73,9 @@ class Method(Generic[N]):
     #: What the paper's overview table says of a method.
     needs_environments: ClassVar[bool] = False
     extracts: ClassVar[bool] = False  # does it give edge scores?
+    #: With `classifier_input=raw`, do its logits depend on the subgraph alone? A method whose subgraph is
+    #: soft by nature has no such barrier, and says so.
+    barrier: ClassVar[bool] = False
     #: Is its epoch chosen by what G_c tells less what G_s tells? Only for methods that extract.
     selects_by_rest: ClassVar[bool] = False
     scms: ClassVar[tuple[str, ...]] = ()  # the SCMs it is meant for

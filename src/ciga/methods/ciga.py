@@ -60,15 +60,16 @@ class CIGAv1(ExtractingMethod):
 class CIGAv2(CIGAv1):
     """max I(G_c; Y) + I(G_s; Y)  s.t.  CIGAv1's constraint and I(G_s; Y) <= I(G_c; Y).
 
-    Loss: CIGAv1's + beta/N * sum of R_s * [R_c <= R_s]: the rest of the graph shall explain the label too,
-    but never better than G_c. The indicator carries no gradient. With `spurious_gradient` off, the term
-    trains the spurious head alone, as in the released code, and the subgraph is CIGAv1's.
+    Loss: CIGAv1's + beta/N * sum of R_s * [R_c <= R_s]: the rest of the graph should explain the label too,
+    but never better than G_c. The indicator carries no gradient; R_s does, and its gradient reaches the
+    featurizer. With `spurious_gradient` off, as in the released code, the term trains the spurious head
+    alone: beta then changes nothing that predicts, and CIGAv2 is CIGAv1.
     """
 
     summary = "CIGAv1, and let the rest explain the label, but never better"
 
     beta: float = tunable(1.0, [0.5, 1, 2, 4], low=0.0, help="weight of the spurious hinge")
-    spurious_gradient: bool = tunable(False, [True, False], help="does the hinge shape the subgraph?")
+    spurious_gradient: bool = tunable(True, [True, False], help="does the hinge shape the subgraph?")
 
     def network(self, spec: Spec, backbone: Backbone) -> InvariantNetwork:
         return InvariantNetwork(spec, backbone, **self.extraction(), spurious=True)

@@ -13,7 +13,7 @@ from ciga.graphs.store import Batch
 from ciga.methods.base import Inference, Method
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.extractor import BUDGETS, SCORERS
-from ciga.nn.networks import InvariantNetwork
+from ciga.nn.networks import STRENGTHS, InvariantNetwork
 from ciga.options import tunable
 
 I = TypeVar("I", bound=InvariantNetwork, default=InvariantNetwork)  # noqa: E741 (an invariant network)
@@ -24,10 +24,12 @@ class ExtractingMethod(Method[I]):
     """Base of the methods that train an `InvariantNetwork`.
 
     `size` is the share of edges kept (budgets `ratio` and `capped`), their number (`count`), or the least
-    probability (`threshold`).
+    probability (`threshold`). With `classifier_input=raw` the network has an information barrier: see
+    `InvariantNetwork`.
     """
 
     extracts: ClassVar[bool] = True
+    barrier: ClassVar[bool] = True
 
     budget: str = tunable("ratio", choices=BUDGETS, help="what limits the invariant subgraph")
     size: float = tunable(0.25, [0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], low=0.0, help="s_c")
@@ -36,6 +38,11 @@ class ExtractingMethod(Method[I]):
     )
     scorer: str = tunable("mlp", choices=SCORERS, help="MLP([h_u; h_v]) or sigma(Z Z^T)")
     noise: float = tunable(0.0, [0.0, 0.5, 1.0], low=0.0, help="Gumbel noise on edge scores in training")
+    strength: str = tunable(
+        "soft",
+        choices=STRENGTHS,
+        help="weight of a kept edge's messages: sigmoid(score), or 1 with its gradient",
+    )
     classifier_width: int | None = tunable(None, low=1, help="hidden dimension of f_c, where it differs")
 
     def __post_init__(self) -> None:
@@ -43,7 +50,7 @@ class ExtractingMethod(Method[I]):
 
     def extraction(self) -> dict[str, Any]:
         """The options of an `InvariantNetwork` that the fields above hold."""
-        names = ("budget", "size", "classifier_input", "scorer", "noise", "classifier_width")
+        names = ("budget", "size", "classifier_input", "scorer", "noise", "strength", "classifier_width")
         return {name: getattr(self, name) for name in names}
 
     def network(self, spec: Spec, backbone: Backbone) -> I:

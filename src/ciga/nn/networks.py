@@ -14,6 +14,8 @@ from ciga.nn.extractor import Extractor, Partition
 from ciga.nn.readout import Readout, sum_of
 from ciga.nn.reversal import reverse
 
+STRENGTHS = ("soft", "straight")
+
 
 def head(width: int, outputs: int) -> nn.Sequential:
     """The classifier's two-layer MLP."""
@@ -42,7 +44,8 @@ class Parts:
     """What the featurizer made of a batch.
 
     G_c and G_s share no edge, so both fit into one graph of 2N nodes: a node's copy in G_s stands N rows
-    further down. A node is in a part if one of its edges is.
+    further down. A node is in a part if one of its edges is. A graph that has edges and keeps none has an
+    empty G_c, which stays in the batch with a representation of zeros.
     """
 
     batch: Batch
@@ -55,10 +58,10 @@ class Parts:
         self.ends = torch.add(batch.edge_index, self.dropped, alpha=nodes)  # [2, E] among the 2N nodes
         present = torch.zeros(2 * nodes, dtype=torch.bool, device=kept.device)
         present.index_fill_(0, self.ends.flatten(), True)
-        # A graph that keeps no edge (it may have none) stays in the batch: all its nodes are in G_c.
-        empty = torch.ones(batch.num_graphs, dtype=torch.bool, device=kept.device)
-        empty.index_fill_(0, batch.pair_batch.masked_select(kept), False)
-        present[:nodes] |= empty.index_select(0, batch.batch)
+        # Where there is no edge there is nothing to choose: all nodes of such a graph are in G_c.
+        bare = torch.ones(batch.num_graphs, dtype=torch.bool, device=kept.device)
+        bare.index_fill_(0, batch.edge_batch, False)
+        present[:nodes] |= bare.index_select(0, batch.batch)
         self.rows = present.nonzero().flatten()  # of the 2N nodes those in a part: G_c's, then G_s's
         self.place = present.cumsum(0) - 1  # [2N] where in `rows` a node stands
         self.border = int(present[:nodes].sum())  # number of G_c's nodes
@@ -87,11 +90,16 @@ class Prediction:
 
 
 class InvariantNetwork(nn.Module):
-    """Featurizer g: G -> G_c and classifier f_c: G_c -> Y, with a head of its own for G_s.
+    """Featurizer g: G -> G_c and classifier f_c: G_c -> Y, with a second head for G_s.
 
     `classifier_input` says what the classifier sees on the nodes of a part: the featurizer's embeddings
-    (`feat`) or the raw features (`raw`). With `feat` the whole graph can reach the classifier through
-    the embeddings, whatever the selection.
+    (`feat`) or the raw features (`raw`). `strength` says how loud a kept edge's messages are: sigmoid(score)
+    (`soft`), or exactly 1 with the gradient of the sigmoid (`straight`).
+
+    The information barrier: with `raw`, walks, degrees and norms of the classifier are those of the part, so
+    given the partition its logits do not depend on the rest of the graph. With `soft` they still depend on
+    the scores of the kept edges, which the featurizer computes from the whole graph; with `straight` they do
+    not. With `feat` there is no barrier: the embeddings carry the whole graph past the selection.
     """
 
     def __init__(
@@ -105,6 +113,7 @@ class InvariantNetwork(nn.Module):
         classifier_input: str,
         classifier_width: int | None = None,
         noise: float = 0.0,
+        strength: str = "soft",
         spurious: bool = True,
     ) -> None:
         super().__init__()
@@ -114,11 +123,11 @@ class InvariantNetwork(nn.Module):
             backbone,
             width=classifier_width or backbone.width,
             node_features=backbone.node_features or not raw,  # the featurizer's embeddings are always seen
-            walks=backbone.walks if raw else 0,  # and know the walks
+            walks=backbone.walks if raw else 0,  # and know the walks of the whole graph
         )
         self.featurizer = Encoder(spec.features, spec.edge_features, backbone, spec.degrees)
         self.extractor = Extractor(self.featurizer.dim, scorer, budget, size, noise, spec.edges)
-        self.raw, self.undirected, self.walks = raw, backbone.undirected, backbone.walks
+        self.raw, self.undirected, self.straight = raw, backbone.undirected, strength == "straight"
         inputs = spec.features if raw else self.featurizer.dim
         self.classifier = Encoder(inputs, spec.edge_features, inner, spec.degrees, parts=2 if spurious else 1)
         self.readout = Readout(inner.readout, self.classifier.dim)
@@ -135,8 +144,6 @@ class InvariantNetwork(nn.Module):
             with torch.no_grad():
                 return self.split(batch)
         batch = batch.both_ways if self.undirected else batch  # an edge's score is the mean of both ways
-        if self.walks:  # of the whole graph, for the nodes of a part as well
-            batch = replace(batch, walks=batch.return_probabilities(self.walks))
         hidden = self.featurizer(batch)
         return Parts(batch, hidden, self.extractor(hidden, batch))
 
@@ -201,9 +208,10 @@ class InvariantNetwork(nn.Module):
             edge_batch=batch.edge_batch.index_select(0, chosen),
             pair=pair,
             edge_truth=None,
-            walks=None if batch.walks is None else batch.walks.index_select(0, rows),
+            walks=None,  # those of the whole graph would tell of the rest
         )
-        return part, (-score if spurious else score).index_select(0, pair).sigmoid()
+        # Chosen before the sigmoid, whose last bit depends on where in its input a number stands.
+        return part, self._strength((-score if spurious else score).index_select(0, pair))
 
     def _both(self, parts: Parts, against: float | None = None) -> tuple[Batch, Tensor]:
         """G_c and G_s in one batch, with the weights of the edges; graph i's G_s is graph G + i."""
@@ -211,7 +219,7 @@ class InvariantNetwork(nn.Module):
         nodes, graphs = batch.num_nodes, batch.num_graphs
         original = parts.rows.remainder(nodes)
         inputs = batch.x if self.raw else parts.hidden
-        x, strength = inputs.index_select(0, original), torch.where(kept, score, -score).sigmoid()
+        x, strength = inputs.index_select(0, original), self._strength(torch.where(kept, score, -score))
         if against is not None:
             x = torch.cat([x[: parts.border], x[parts.border :].detach()])
             strength = torch.where(kept, strength, reverse(strength, against))
@@ -222,6 +230,11 @@ class InvariantNetwork(nn.Module):
             batch=torch.add(batch.batch.index_select(0, original), parts.rows >= nodes, alpha=graphs),
             edge_batch=torch.add(batch.edge_batch, parts.dropped, alpha=graphs),
             num_graphs=2 * graphs,
-            walks=None if batch.walks is None else batch.walks.index_select(0, original),
+            walks=None,
         )
         return part, strength.index_select(0, batch.pair)
+
+    def _strength(self, score: Tensor) -> Tensor:
+        """The weight of each edge's messages in its part, from its score for that part."""
+        soft = score.sigmoid()
+        return 1.0 + (soft - soft.detach()) if self.straight else soft

@@ -28,6 +28,7 @@ class GIB(Method[AssignmentNetwork]):
 
     summary = "a subgraph that tells the label and little else of the graph"
     extracts = True
+    barrier = False  # nodes are assigned softly, and embedded with all their neighbours
     scms = ("FIIF",)
 
     penalty: float = tunable(0.1, [0.01, 0.1, 1], low=0.0, help="weight of the mutual information")

@@ -29,6 +29,7 @@ class GSAT(Method[AttentionNetwork]):
 
     summary = "stochastic attention on edges, pulled towards a prior"
     extracts = True
+    barrier = False  # every edge speaks, the faint ones faintly: the whole graph is read
 
     penalty: float = tunable(1.0, [0.1, 0.5, 1, 2], low=0.0, help="weight of the KL term")
     r: float = tunable(0.7, [0.5, 0.6, 0.7, 0.8], low=0.01, high=0.99, help="the prior's last value")
