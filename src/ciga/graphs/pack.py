@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ciga.errors import CigaError
+from ciga.graphs.numbers import real_numbers, whole_numbers
 
 
 def pack(graphs: Iterable[Any], y: Sequence[int] | Tensor | None) -> dict[str, Any]:
@@ -42,22 +43,22 @@ def _has(graph: Any, key: str) -> bool:
 
 
 def _edges(graph: Any, row: int) -> Tensor:
-    ends: Tensor | None = graph.edge_index
-    if ends is None:
+    if graph.edge_index is None:
         return torch.zeros(2, 0, dtype=torch.long)
+    ends = torch.as_tensor(graph.edge_index).detach()
     if ends.dim() != 2 or ends.size(0) != 2 or ends.is_floating_point():
         raise CigaError(
             f"Graph {row} has a {list(ends.shape)} {ends.dtype} edge_index: it must be [2, E] whole numbers."
         )
-    return ends.long()
+    return whole_numbers(ends, f"Graph {row}: edge_index")
 
 
 def _labels(y: Sequence[int] | Tensor) -> Tensor:
-    labels = torch.as_tensor(y)
-    # `!= floor` alone would let infinity pass, and NaN is equal to nothing
-    if labels.is_floating_point() and not bool((labels.isfinite() & (labels == labels.floor())).all()):
-        raise CigaError("Labels must be whole numbers: some of these are not.")
-    return labels
+    try:
+        labels = torch.as_tensor(y)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise CigaError("Labels must be whole numbers: some of these are not.") from None
+    return whole_numbers(labels, "The list of labels")
 
 
 def _stack(graphs: Sequence[Any], key: str, counts: Sequence[int], required: bool = True) -> Tensor:
@@ -72,12 +73,14 @@ def _stack(graphs: Sequence[Any], key: str, counts: Sequence[int], required: boo
             if not count:
                 continue
         else:
-            value = graph[key].float()
+            value = real_numbers(torch.as_tensor(graph[key]).detach(), f"Graph {i}: {key}")
             value = value.unsqueeze(1) if value.dim() == 1 else value
             if value.size(0) != count:
                 raise CigaError(f"Graph {i} has {value.size(0)} rows of {key} for {count}.")
             if not bool(value.isfinite().all()):
-                raise CigaError(f"Graph {i} has NaN or infinite values in {key}: clean or impute them first.")
+                raise CigaError(
+                    f"Graph {i} has NaN, infinite or too large values in {key}: clean or scale them first."
+                )
             if not count:
                 width = value.size(1) if width is None else width
                 continue
@@ -94,8 +97,8 @@ def _per_graph(graphs: Sequence[Any], key: str) -> Tensor | None:
         return None
     out = []
     for i, graph in enumerate(graphs):
-        value = torch.as_tensor(graph[key]).flatten() if _has(graph, key) else torch.zeros(0)
-        if value.numel() != 1 or not float(value[0]).is_integer():
+        value = torch.as_tensor(graph[key]).detach().flatten() if _has(graph, key) else torch.zeros(0)
+        if value.numel() != 1:
             raise CigaError(f"Graph {i} needs one whole number as {key}.")
-        out.append(int(value[0]))
+        out.append(int(whole_numbers(value, f"Graph {i}: {key}")[0]))
     return torch.tensor(out)

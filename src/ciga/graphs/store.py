@@ -22,6 +22,7 @@ from ciga.graphs import columns
 from ciga.graphs.arithmetic import number_pairs, ranges, repeated, starts
 from ciga.graphs.batch import Batch as Batch
 from ciga.graphs.columns import Column
+from ciga.graphs.numbers import no_complex, whole_numbers
 from ciga.graphs.pack import pack
 
 FORMAT = "ciga.graphstore/1"
@@ -57,11 +58,14 @@ class GraphStore:
         pair: Tensor | None = None,
         pair_ptr: Tensor | None = None,
     ) -> None:
-        self.x = x
-        self.edge_index = edge_index if edge_index.dtype == torch.int32 else edge_index.int()
-        self.node_ptr, self.edge_ptr = node_ptr.long(), edge_ptr.long()
-        self.y = torch.full((self.num_graphs,), -1) if y is None else y.long()
-        self.edge_attr, self.env, self.edge_truth = edge_attr, env, edge_truth
+        self.x = no_complex(x, "x")
+        self.edge_index = whole_numbers(edge_index, "edge_index", torch.int32)
+        self.node_ptr = whole_numbers(node_ptr, "node_ptr")
+        self.edge_ptr = whole_numbers(edge_ptr, "edge_ptr")
+        self.y = torch.full((self.num_graphs,), -1) if y is None else whole_numbers(y, "y")
+        self.edge_attr = None if edge_attr is None else no_complex(edge_attr, "edge_attr")
+        self.env = None if env is None else whole_numbers(env, "env")
+        self.edge_truth = edge_truth
         self.columns: dict[str, Column] = dict(columns or {})
         if pair is None or pair_ptr is None:
             self._validate()
@@ -220,7 +224,7 @@ class GraphStore:
 
     def labelled(self, y: Tensor) -> GraphStore:
         """The same graphs with other labels; nothing else is copied."""
-        return self._with(y=y.long())
+        return self._with(y=whole_numbers(y, "y"))
 
     def _with(self, **values: Tensor | None) -> GraphStore:
         other = GraphStore.__new__(GraphStore)

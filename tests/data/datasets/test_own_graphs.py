@@ -137,10 +137,10 @@ BAD = [
     ("zero nodes", {"num_nodes": 0, "y": "no"}, "no nodes"),
     ("dangling edge", ring(3, "no") | {"edges": [[0, 3]]}, "edge to a node that does not exist"),
     ("negative node", ring(3, "no") | {"edges": [[0, -1]]}, "edge to a node that does not exist"),
-    ("half an edge", ring(3, "no") | {"edges": [[0, 1], [2]]}, "edges are no pairs of node numbers"),
-    ("NaN feature", ring(3, "no") | {"x": [[1, 2], [3, None], [0, 0]]}, "NaN or infinite feature"),
-    ("ragged features", ring(3, "no") | {"x": [[1, 2], [3], [0, 0]]}, "x is no table of numbers"),
-    ("text feature", ring(3, "no") | {"x": [["a", 2], [3, 1], [0, 0]]}, "x is no table of numbers"),
+    ("half an edge", ring(3, "no") | {"edges": [[0, 1], [2]]}, "edges are not pairs of node numbers"),
+    ("NaN feature", ring(3, "no") | {"x": [[1, 2], [3, None], [0, 0]]}, "NaN, infinite or too large feature"),
+    ("ragged features", ring(3, "no") | {"x": [[1, 2], [3], [0, 0]]}, "x is not a table of numbers"),
+    ("text feature", ring(3, "no") | {"x": [["a", 2], [3, 1], [0, 0]]}, "x is not a table of numbers"),
     ("other width", ring(3, "no") | {"x": [[1], [2], [3]]}, "wrong number of features"),
     ("edge_attr", ring(3, "no") | {"edges": [[0, 1]], "edge_attr": [[1], [2]]}, "edge_attr does not fit"),
     ("no label", {k: v for k, v in ring(3, "no").items() if k != "y"}, "missing label"),
@@ -177,7 +177,7 @@ def test_a_store_with_nan_and_unknown_labels(tmp_path: Path) -> None:
     splits = load("pyg", path=str(tmp_path / "s.safetensors"), fractions=(0.6, 0.2, 0.2))
     assert sum(splits[part].num_graphs for part in splits) == 7
     assert {(b.row, b.reason) for b in rejected_rows(splits)} == {
-        (1, "NaN or infinite feature"),
+        (1, "NaN, infinite or too large feature"),
         (3, "missing label"),
     }
 
@@ -207,7 +207,7 @@ def test_unusable_files_say_why(tmp_path: Path) -> None:
         ("cut.json", json.dumps(rings())[:-20], "cut short"),
         ("no.json", "{}", "list of graphs"),
         ("all-bad.jsonl", "{broken\n", "no usable graph"),
-        ("table.xlsx", "x", "no file of graphs"),
+        ("table.xlsx", "x", "not a graph file"),
     ):
         (tmp_path / name).write_text(content)
         with pytest.raises(CigaError, match=words):

@@ -190,9 +190,15 @@ def test_a_pickle_within_a_pickle_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_array_of_numbers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
-    for value in ({"a": 1}, np.array(["x"]), [1, 2]):
+    for value, words in (
+        ({"a": 1}, "instead of an array"),
+        ([1, 2], "instead of an array"),
+        (np.array(["x"]), "refused"),
+        (np.array([{}]), "refused"),
+        (np.zeros(2, dtype=[("a", "f4")]), "refused"),
+    ):
         path.write_bytes(pickle.dumps(value))
-        with pytest.raises(CigaError, match="instead of an array"):
+        with pytest.raises(CigaError, match=words):
             read_array_pickle(path)
     path.write_bytes(pickle.dumps(np.zeros(1000))[:-500])
     with pytest.raises(CigaError, match="cut short"):
@@ -200,3 +206,41 @@ def test_what_is_no_array_of_numbers_is_refused(tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps(np.array([[1.0, np.nan]])))
     with pytest.raises(CigaError, match="NaN or infinite features at node 0"):
         read_features(path)
+
+
+def test_a_forged_type_is_never_built(tmp_path: Path) -> None:
+    """The state of a type says that its bytes are objects: NumPy followed them as pointers, and crashed."""
+    plain = pickle.dumps(np.zeros(2, dtype="f8"), 2)
+    good = b"(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t"
+    at = plain.index(b"(K\x03X\x01\x00\x00\x00<")
+    end = plain.index(b"K\x00t", at) + 3
+    objects = b"cnumpy\ndtype\nX\x02\x00\x00\x00O8\x89\x88\x87R"
+    field = b"}X\x01\x00\x00\x00f" + objects + b"K\x00\x86s"
+    forged = b"(K\x03X\x01\x00\x00\x00|NX\x01\x00\x00\x00f\x85" + field + b"K\x08K\x01K\x01t"
+    path = tmp_path / "forged.pkl"
+    path.write_bytes(plain[:at] + good + plain[end:])
+    assert read_array_pickle(path).tolist() == [0.0, 0.0]
+    path.write_bytes(plain[:at] + forged + plain[end:])
+    with pytest.raises(CigaError, match="refused"):
+        read_array_pickle(path)
+
+
+def test_small_pickles_take_little_memory(tmp_path: Path) -> None:
+    """Nine bytes asked for 4.2 GB: a place in a table that was made as long as the number says."""
+    import tracemalloc
+
+    path = tmp_path / "bomb.pkl"
+    bombs = [
+        b"\x80\x02Nr\xff\xff\xff\x0f.",
+        b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little") + b"abc.",
+        # tuples of themselves, forty deep, as the name of a type: written out they would fill every disk
+        b"\x80\x02cnumpy\ndtype\n" + b"K\x01" + b"q\x00h\x00\x86" * 40 + b"\x85R.",
+        pickle.dumps(np.zeros(2)).replace(b"K\x02\x85", b"J\xff\xff\xff\x7f\x85"),
+    ]
+    for bomb in bombs:
+        path.write_bytes(bomb)
+        tracemalloc.start()
+        with pytest.raises(CigaError):
+            read_array_pickle(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+        tracemalloc.stop()

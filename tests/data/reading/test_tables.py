@@ -118,7 +118,7 @@ def test_one_bad_row_spoils_no_other(tmp_path: Path) -> None:
         ("a.csv.gz", TEXT.encode(), "damaged or cut short"),
         ("a.csv.xz", lzma.compress(TEXT.encode())[:-5], "damaged or cut short"),
         ("a.csv.bz2", bz2.compress(TEXT.encode())[:-5], "damaged or cut short"),
-        ("a.xlsx", b"PK", "is no table"),
+        ("a.xlsx", b"PK", "is not a table"),
     ],
 )
 def test_unusable_files_say_why(tmp_path: Path, name: str, text: bytes, message: str) -> None:

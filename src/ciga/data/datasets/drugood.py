@@ -127,9 +127,10 @@ def read(path: Path) -> dict[str, list[Entry]]:
     try:
         split = json.loads(path.read_text(encoding="utf-8"))["split"]
         parts = {ours: split[theirs] for theirs, ours in PARTS.items()}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CigaError(
-            f"{path} is damaged, cut short or no DrugOOD file ({type(error).__name__}): get it from {SOURCE}."
+            f"{path} is damaged, cut short or not a DrugOOD file ({type(error).__name__}): "
+            f"get it from {SOURCE}."
         ) from error
     for theirs, ours in PARTS.items():
         for row, entry in enumerate(parts[ours]):

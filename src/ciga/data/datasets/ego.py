@@ -18,9 +18,11 @@ from ciga import options
 from ciga.data.cache import cached, file_hash
 from ciga.data.dataset import Dataset, register
 from ciga.data.reading import split_rules
+from ciga.data.reading.arrays import read_npz
 from ciga.data.reading.graph_files import load_pt
 from ciga.errors import CigaError, UsageError
 from ciga.files import map_tensors
+from ciga.graphs.numbers import real_numbers, whole_numbers
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import GraphStore
 from ciga.options import tunable
@@ -106,25 +108,23 @@ def karate() -> dict[str, torch.Tensor]:
 def read_node_data(path: Path) -> dict[str, torch.Tensor]:
     """`x`, `edge_index`, `y` and perhaps `env` of one large graph, checked."""
     if path.suffix == ".npz":
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                found: dict[str, Any] = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-        except Exception as error:
-            raise CigaError(f"{path} is damaged or holds more than plain arrays: write it again.") from error
+        found: dict[str, Any] = {name: torch.from_numpy(array) for name, array in read_npz(path).items()}
     elif path.suffix == ".safetensors":
         found = dict(map_tensors(path)[0])
     elif path.suffix == ".pt":
         value = load_pt(path)
-        found = value if isinstance(value, dict) else value.to_dict()
+        found = value if isinstance(value, dict) else value.to_dict() if hasattr(value, "to_dict") else {}
     else:
-        raise UsageError(f"{path} is no file of a large graph: give .npz, .safetensors or .pt.")
+        raise UsageError(f"{path} is not the file of a large graph: give .npz, .safetensors or .pt.")
+    found = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
     for name in ("edge_index", "y"):
-        if not isinstance(found.get(name), torch.Tensor):
+        if name not in found:
             raise CigaError(
                 f"{path} has no '{name}': it needs edge_index [2, E] and y [N], and x [N, F] if any."
             )
-    edges, y = found["edge_index"].long(), found["y"].flatten().long()
-    x = found["x"].float() if isinstance(found.get("x"), torch.Tensor) else torch.ones(len(y), 1)
+    edges = whole_numbers(found["edge_index"].detach(), f"{path}: edge_index")
+    y = whole_numbers(found["y"].detach().flatten(), f"{path}: y")
+    x = real_numbers(found["x"].detach(), f"{path}: x") if "x" in found else torch.ones(len(y), 1)
     if edges.dim() != 2 or edges.size(0) != 2 or x.dim() != 2 or x.size(0) != len(y):
         raise CigaError(
             f"{path}: edge_index is {tuple(edges.shape)}, x {tuple(x.shape)}, y {tuple(y.shape)}; "
@@ -138,8 +138,8 @@ def read_node_data(path: Path) -> dict[str, torch.Tensor]:
         bad = int((~x.isfinite().all(1)).nonzero()[0])
         raise CigaError(f"{path}: node {bad} has NaN or infinite features: clean or impute them first.")
     out = {"x": x, "edge_index": edges, "y": y}
-    if isinstance(found.get("env"), torch.Tensor):
-        out["env"] = found["env"].flatten().long()
+    if "env" in found:
+        out["env"] = whole_numbers(found["env"].detach().flatten(), f"{path}: env")
     return out
 
 

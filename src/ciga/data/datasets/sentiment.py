@@ -13,7 +13,6 @@ the other way round.
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -24,6 +23,7 @@ import torch
 from ciga.data.cache import cached, find_raw, raw_file
 from ciga.data.dataset import Dataset, register
 from ciga.data.reading.array_pickles import Array, read_array_pickle
+from ciga.data.reading.arrays import read_npz
 from ciga.data.reading.text_graphs import read_numbers, store_of, whole
 from ciga.errors import CigaError
 from ciga.graphs.splits import Splits, Task
@@ -160,13 +160,11 @@ def read_features(path: Path) -> Array:
     if path.suffix == ".pkl":
         x = read_array_pickle(path)
     else:
+        arrays = read_npz(path)
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                x = arrays["q"].astype(np.float32) * arrays["scale"].astype(np.float32)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise CigaError(
-                f"{path} is cut short or damaged ({type(error).__name__}): get it again."
-            ) from error
+            x = arrays["q"].astype(np.float32) * arrays["scale"].astype(np.float32)
+        except (ValueError, KeyError) as error:
+            raise CigaError(f"{path} does not hold `q` and its `scale`: get it again.") from error
     if x.ndim != 2:
         raise CigaError(f"{path} holds an array of shape {x.shape} instead of one row a node: get it again.")
     x = np.ascontiguousarray(x, dtype=np.float32)
@@ -181,5 +179,5 @@ def read_sentences(path: Path, graphs: int) -> list[str]:
     try:
         tokens = json.loads(path.read_text(encoding="utf-8"))
         return [" ".join(tokens[str(i)]) for i in range(graphs)]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CigaError(f"{path} does not hold the words of {graphs} sentences: get it again.") from error

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,11 +23,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from ciga.data.reading import limits
 from ciga.data.reading.tables import Rejected
 from ciga.errors import CigaError, UsageError
+from ciga.graphs.numbers import no_complex, whole_numbers
 from ciga.graphs.store import GraphStore
 
 SUFFIXES = (".safetensors", ".json", ".jsonl", ".json.gz", ".jsonl.gz", ".pt")
+BAD_FEATURE = "NaN, infinite or too large feature"
 #: What belongs to a graph itself; everything else in it is a column.
 PARTS = ("x", "edge_index", "edges", "edge_attr", "edge_truth", "num_nodes", "directed")
 
@@ -55,14 +59,15 @@ def read_graphs(path: Path, strict: bool = False) -> GraphFile:
     if not path.is_file():
         raise UsageError(f"There is no file {path}.")
     if not is_graph_file(path):
-        raise UsageError(f"{path} is no file of graphs: give one of {', '.join(SUFFIXES)}.")
+        raise UsageError(f"{path} is not a graph file: give one of {', '.join(SUFFIXES)}.")
     if not path.stat().st_size:
         raise CigaError(f"{path} is empty.")
     found = _from_store(path) if path.suffix == ".safetensors" else _from_objects(path, _objects(path))
     if strict and found.rejected:
         raise CigaError(f"{found.rejected[0]}. Mend it, or leave strict off to set such graphs aside.")
     if not found.rows:
-        raise CigaError(f"{path} has no usable graph. The first: {found.rejected[0]}.")
+        first = f" The first: {found.rejected[0]}." if found.rejected else ""
+        raise CigaError(f"{path} has no usable graph.{first}")
     return found
 
 
@@ -78,7 +83,7 @@ def _from_store(path: Path) -> GraphFile:
         edge_owner = torch.arange(store.num_graphs).repeat_interleave(store.num_edges)
         numbers_bad[edge_owner[~store.edge_attr.isfinite().all(1)]] = True
     empty = store.num_nodes == 0
-    reasons = {"NaN or infinite feature": numbers_bad & ~empty, "no nodes": empty}
+    reasons = {BAD_FEATURE: numbers_bad & ~empty, "no nodes": empty}
     rejected = [
         Rejected(int(row) + 1, reason, file=str(path))
         for reason, mask in reasons.items()
@@ -126,9 +131,10 @@ def _from_objects(
 
     graphs: list[Any] = []
     rows, others, rejected = [], [], []
+    room = limits.budget(path) // limits.NODE  # for nodes that the file only counts
     for row, value in objects:
         try:
-            graph = Data(**_tensors(value))
+            graph = Data(**_tensors(value, room))
             shape = (_width(graph, "x"), _width(graph, "edge_attr"))
             if widths is not None and shape != widths:
                 raise _BadGraphError("wrong number of features", f"{shape} of x and edge_attr, not {widths}")
@@ -137,6 +143,7 @@ def _from_objects(
             rejected.append(Rejected(row, reason, str(blame), file=str(path)))
             continue
         widths = shape
+        room -= graph.num_nodes if "x" not in graph else 0
         graphs.append(graph)
         rows.append(row)
         others.append({k: _plain(v) for k, v in value.items() if k not in PARTS})
@@ -155,16 +162,18 @@ def _width(graph: Any, key: str) -> int:
     return graph[key].size(1) if key in graph else -1
 
 
-def _tensors(value: Any) -> dict[str, Any]:
-    """The tensors of one graph, checked."""
+def _tensors(value: Any, room: int) -> dict[str, Any]:
+    """The tensors of one graph, checked; it may have `room` nodes without features."""
     if not isinstance(value, dict):
-        raise _BadGraphError("unreadable graph", str(value)[:60])
+        raise _BadGraphError("unreadable graph", _shown(value))
     out: dict[str, Any] = {}
     if value.get("x") is not None:
         out["x"] = _matrix(value["x"], "x")
         nodes = out["x"].size(0)
-    elif isinstance(value.get("num_nodes"), int):
+    elif type(value.get("num_nodes")) is int:
         nodes = out["num_nodes"] = value["num_nodes"]
+        if nodes > room:
+            raise _BadGraphError("too many nodes", f"num_nodes={nodes}"[:60])
     else:
         raise _BadGraphError("no nodes", "neither x nor num_nodes")
     if nodes < 1:
@@ -190,20 +199,33 @@ def _tensors(value: Any) -> dict[str, Any]:
 
 
 def _matrix(value: Any, what: str) -> torch.Tensor:
+    """[n, F] numbers that are finite as the 32-bit floats they become."""
     try:
-        array = (
-            value.double().numpy() if isinstance(value, torch.Tensor) else np.array(value, dtype=np.float64)
-        )
-    except (TypeError, ValueError):
-        raise _BadGraphError(f"{what} is no table of numbers", str(value)[:60]) from None
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise _BadGraphError(f"{what} is no table of numbers", f"shape {array.shape}")
-    if not np.isfinite(array).all():
-        bad = int((~np.isfinite(array)).any(1).argmax())
-        raise _BadGraphError("NaN or infinite feature", f"in {what}, row {bad}")
-    return torch.from_numpy(array).float()
+        if isinstance(value, torch.Tensor):
+            table = no_complex(value.detach(), what).to_dense().float()
+        else:
+            table = torch.from_numpy(np.array(value, dtype=np.float64)).float()
+    except (TypeError, ValueError, RuntimeError, OverflowError, RecursionError):
+        raise _BadGraphError(f"{what} is not a table of numbers", _shown(value)) from None
+    except CigaError as error:
+        raise _BadGraphError(f"{what} is not a table of numbers", str(error)) from None
+    if table.dim() == 1:
+        table = table[:, None]
+    if table.dim() != 2:
+        raise _BadGraphError(f"{what} is not a table of numbers", f"shape {tuple(table.shape)}")
+    bad = (~table.isfinite()).any(1)
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise _BadGraphError(BAD_FEATURE, f"in {what}, row {row}")
+    return table
+
+
+def _shown(value: Any) -> str:
+    """The beginning of a value, for a message; a nested list may be too deep to be written out."""
+    try:
+        return str(value)[:60]
+    except RecursionError:
+        return "a deeply nested list"
 
 
 def _edges(value: dict[str, Any]) -> torch.Tensor:
@@ -211,21 +233,26 @@ def _edges(value: dict[str, Any]) -> torch.Tensor:
     pairs, rows = value.get("edges"), value.get("edge_index")
     raw = pairs if pairs is not None else rows if rows is not None else []
     try:
-        array = np.array(raw.tolist() if isinstance(raw, torch.Tensor) else raw, dtype=np.float64)
-        if not array.size:
+        if isinstance(raw, torch.Tensor):
+            ends = raw.detach().to_dense()
+        else:
+            ends = torch.from_numpy(np.array(raw, dtype=np.float64))  # no number is too large for a float
+        if not ends.numel():
             return torch.zeros(2, 0, dtype=torch.long)
-        array = array.T if pairs is not None else array
-        if array.ndim != 2 or len(array) != 2 or (array != np.floor(array)).any():
+        ends = ends.t() if pairs is not None else ends
+        if ends.dim() != 2 or ends.size(0) != 2:
             raise ValueError
-    except (TypeError, ValueError):
-        raise _BadGraphError("edges are no pairs of node numbers", str(raw)[:60]) from None
-    return torch.from_numpy(array).long()
+        return whole_numbers(ends, "edges")
+    except (TypeError, ValueError, RuntimeError, OverflowError, RecursionError):
+        raise _BadGraphError("edges are not pairs of node numbers", _shown(raw)) from None
+    except CigaError as error:
+        raise _BadGraphError("edges are not pairs of node numbers", str(error)) from None
 
 
 def _plain(value: Any) -> Any:
     """A number or a text; None for what is neither."""
     if isinstance(value, torch.Tensor):
-        value = value.item() if value.numel() == 1 else None
+        value = value.item() if value.numel() == 1 and not value.is_complex() else None
     if isinstance(value, float):
         value = None if value != value else int(value) if value.is_integer() else value
     return value if isinstance(value, (bool, int, float, str)) and value != "" else None
@@ -240,13 +267,13 @@ def _objects_json(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         with opener(path, "rt", encoding="utf-8") as file:
             if lines:
-                for row, line in enumerate(file, 1):
+                for row, line in enumerate(limits.lines(file, path), 1):
                     if line.strip():
                         yield row, _loads(line)
                 return
-            whole = json.load(file)
-    except (ValueError, EOFError, OSError) as error:
-        raise CigaError(f"{path} is no JSON, or cut short ({error}): write it again.") from error
+            whole = json.loads(limits.read_whole(file, path))
+    except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
+        raise CigaError(f"{path} is not JSON, or is cut short ({error}): write it again.") from error
     graphs = whole.get("graphs") if isinstance(whole, dict) else whole
     if not isinstance(graphs, list) or not graphs:
         raise CigaError(f"{path} should be a list of graphs (or an object with such a list as 'graphs').")
@@ -256,8 +283,8 @@ def _objects_json(path: Path) -> Iterator[tuple[int, Any]]:
 def _loads(line: str) -> Any:
     try:
         return json.loads(line)
-    except ValueError as error:
-        return f"no JSON: {error}"
+    except (ValueError, RecursionError) as error:
+        return f"not JSON: {error}"
 
 
 def _objects_pt(path: Path) -> Iterator[tuple[int, Any]]:
@@ -271,12 +298,28 @@ def _objects_pt(path: Path) -> Iterator[tuple[int, Any]]:
     if isinstance(value, tuple) and len(value) in (2, 3) and isinstance(value[1], dict):
         data = Data.from_dict(value[0]) if isinstance(value[0], dict) else value[0]
         slices = value[1]
-        count = next(len(bounds) for bounds in slices.values()) - 1
-        value = [separate(Data, data, i, slices, decrement=False) for i in range(count)]
+        try:
+            count = next(len(bounds) for bounds in slices.values()) - 1
+            value = [separate(Data, data, i, slices, decrement=False) for i in range(count)]
+        except Exception as error:  # whatever PyG makes of slices that do not fit their data
+            raise CigaError(
+                f"{path} is damaged: its slices do not fit its graphs. Save the dataset again."
+            ) from error
     if not isinstance(value, (list, tuple)) or not all(isinstance(graph, Data) for graph in value):
         raise CigaError(f"{path} holds neither a list of PyG Data nor a collated PyG dataset.")
+    if not value:
+        raise CigaError(f"{path} holds an empty list: save at least one graph.")
     for row, graph in enumerate(value, 1):
-        yield row, {**graph.to_dict(), "num_nodes": graph.num_nodes}
+        yield row, _plain_data(graph)
+
+
+def _plain_data(graph: Any) -> Any:
+    """The values of a PyG graph and its number of nodes; None where PyG cannot tell them."""
+    try:
+        values = graph.to_dict()
+        return {**values, "num_nodes": values.get("num_nodes", graph.num_nodes)}
+    except Exception:  # forged attributes of any kind
+        return None
 
 
 def load_pt(path: Path) -> Any:

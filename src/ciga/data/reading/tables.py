@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from ciga.data.reading import limits
 from ciga.errors import CigaError, MissingExtra, UsageError, unknown
 from ciga.files import atomic
 
@@ -27,6 +28,7 @@ DELIMITERS: dict[str, str | None] = {".csv": None, ".txt": None, ".tsv": "\t", "
 SUFFIXES = (*DELIMITERS, ".parquet", ".pq")
 MISSING = frozenset({"", "na", "n/a", "nan", "null"})
 FIELD_LIMIT = 1 << 20
+DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def read_chunks(path: str | Path, columns: Sequence[str], size: int = 8192) -> I
     kind, packing = _suffixes(path)
     if kind not in SUFFIXES:
         raise UsageError(
-            f"{path} is no table: give one of {', '.join(SUFFIXES)} (also with .gz, .xz or .bz2)."
+            f"{path} is not a table: give one of {', '.join(SUFFIXES)} (also with .gz, .xz or .bz2)."
         )
     if not path.stat().st_size:
         raise CigaError(f"{path} is empty.")
@@ -100,7 +102,12 @@ def read_chunks(path: str | Path, columns: Sequence[str], size: int = 8192) -> I
                 yield from _csv_chunks(binary, path, DELIMITERS[kind], columns, size)
         else:
             yield from _parquet_chunks(path, packing, columns, size)
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+    except DAMAGE as error:
+        raise CigaError(f"{path} is damaged or cut short ({error}): get it again.") from error
+    except OSError as error:
+        # bz2 has no error of its own; one of the system has a number
+        if error.errno is not None:
+            raise
         raise CigaError(f"{path} is damaged or cut short ({error}): get it again.") from error
 
 
@@ -132,7 +139,7 @@ def write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
     writer.writerow(REJECTED_COLUMNS)
     writer.writerows([r.file, r.row, r.reason, _one_line(r.value), _one_line(r.detail)] for r in rejected)
     with atomic(path) as temporary:
-        # bytes that were no UTF-8 come out as \udcXX: show them, do not fail on them
+        # bytes that were not UTF-8 come out as \udcXX: show them, do not fail on them
         temporary.write_bytes(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
@@ -148,7 +155,7 @@ def read_rejected(path: Path) -> list[Rejected]:
 
 def _header(binary: IO[bytes], path: Path, delimiter: str | None) -> tuple[list[str], str, int]:
     """The names of the columns, the delimiter, and the line they stand on."""
-    for line, raw in enumerate(binary, 1):
+    for line, raw in enumerate(limits.lines(binary, path), 1):
         if line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise CigaError(f"{path} is UTF-16: save it as UTF-8.")
         try:
@@ -173,10 +180,10 @@ def _csv_chunks(
 ) -> Iterator[Table]:
     header, mark, line = _header(binary, path, delimiter)
     places = _places(header, columns, path)
-    # surrogateescape keeps bytes that are no UTF-8, so that one such row spoils no other
+    # surrogateescape keeps bytes that are not UTF-8, so that one such row spoils no other
     text = io.TextIOWrapper(binary, encoding="utf-8", errors="surrogateescape", newline="")
     csv.field_size_limit(FIELD_LIMIT)
-    reader = csv.reader(text, delimiter=mark, strict=True)
+    reader = csv.reader(limits.lines(text, path), delimiter=mark, strict=True)
     chunk, some = Table({name: [] for name in columns}), False
     while True:
         start = line + reader.line_num + 1
@@ -252,11 +259,11 @@ def _parquet(path: Path, packing: str) -> Any:
     source: Any = path
     if packing:
         with COMPRESSED[packing](path, "rb") as binary:
-            source = pa.BufferReader(binary.read())
+            source = pa.BufferReader(limits.read_whole(binary, path))
     try:
         return pq.ParquetFile(source)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CigaError(f"{path} is damaged or no Parquet file ({error}): get it again.") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CigaError(f"{path} is damaged or not a Parquet file ({error}): get it again.") from error
 
 
 def _parquet_chunks(path: Path, packing: str, columns: Sequence[str], size: int) -> Iterator[Table]:
@@ -265,10 +272,20 @@ def _parquet_chunks(path: Path, packing: str, columns: Sequence[str], size: int)
     if not file.metadata.num_rows:
         raise CigaError(f"{path} has columns but no rows.")
     done = 0
-    for batch in file.iter_batches(batch_size=size, columns=list(columns)):
+    for batch in _batches(file, path, columns, size):
         values = {name: [_text(v) for v in batch.column(name).to_pylist()] for name in columns}
         yield Table(values, list(range(done + 1, done + batch.num_rows + 1)))
         done += batch.num_rows
+
+
+def _batches(file: Any, path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
+    import pyarrow as pa
+
+    try:
+        yield from file.iter_batches(batch_size=size, columns=list(columns))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise CigaError(f"{path} is damaged ({reason}): get it again.") from error
 
 
 def _text(value: Any) -> str:
