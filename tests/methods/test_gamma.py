@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations
 
 import networkx as nx
 import pytest
 import torch
 from torch import Tensor
 
+from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import Batch, GraphStore
 from ciga.graphs.topology import Adjacency, number_features
-from ciga.methods.base import Step, make
+from ciga.methods.base import Context, Step, make
 from ciga.methods.gamma.densities import draw_sets, enumerate_sets, subgraphs
-from ciga.methods.gamma.network import SubgraphGIN
+from ciga.methods.gamma.gin import SubgraphGIN
+from ciga.methods.gamma.onehot import from_rows, in_rows, name_kinds
 from ciga.methods.gamma.shapes import shapes
 from ciga.nn.encoder import Backbone, Spec
+from ciga.training.loop import Training, fit
 
 BACKBONE = Backbone(width=8, layers=2)
 
@@ -155,10 +158,10 @@ def test_evaluation_of_a_drawn_graph_is_the_same_every_time_and_everywhere() -> 
 def test_regulariser_equals_a_loop() -> None:
     torch.manual_seed(0)
     batch = store_of(some_graphs()).batch(slice(None))
-    network = SubgraphGIN(Spec(3, 0, 2), BACKBONE, 3, 500, 500).eval()
+    network = SubgraphGIN(Spec(3, 0, 2), BACKBONE, 3, 500, 500, 16).eval()
     with torch.no_grad():
         found, adjacency = network.find(batch)
-        each = network._encode(found.nodes, found.shape, batch, adjacency)
+        each = network._encode(found.nodes, batch, adjacency)
         whole, spread = network.encode(batch)
     expected, sums = 0.0, torch.zeros_like(whole)
     for g in range(batch.num_graphs):
@@ -183,7 +186,7 @@ def test_alike_subgraphs_are_encoded_once_and_right(name: str) -> None:
     assert isinstance(network, SubgraphGIN)
     with torch.no_grad():
         found, adjacency = network.find(batch)
-        every = network._encode(found.nodes, found.shape, batch, adjacency)
+        every = network._encode(found.nodes, batch, adjacency)
         kind, example = network._kinds(found, batch, adjacency)
         weighted = every * found.density.unsqueeze(1)
         whole = torch.zeros(batch.num_graphs, every.size(1)).index_add(0, found.graph, weighted)
@@ -205,23 +208,32 @@ def test_rows_of_one_number_are_equal() -> None:
 
 
 def test_relational_pooling_equals_the_mean_over_orders() -> None:
+    """Random one-hot ids: every order of the nodes is one assignment of ids (Murphy et al., 2019)."""
     torch.manual_seed(0)
-    batch = store_of([nx.star_graph(3)]).batch([0])
+    batch = store_of([nx.lollipop_graph(3, 1)]).batch([0])
     network = make("gamma-rpgin").network(Spec(3, 0, 2), BACKBONE).eval()
-    assert isinstance(network, SubgraphGIN)
     with torch.no_grad():
-        found, adjacency = network.find(batch)
-        star = nx.star_graph(3)
-        shown = [star.has_edge(*(found.nodes[0, [i, j]].tolist())) for i, j in combinations(range(4), 2)]
-        orders = []
-        for p in nx.isomorphism.GraphMatcher(star, star).isomorphisms_iter():
-            nodes = torch.tensor([[p[int(v)] for v in found.nodes[0]]])
-            moved = [star.has_edge(*(nodes[0, [i, j]].tolist())) for i, j in combinations(range(4), 2)]
-            assert moved == shown
-            orders.append(network._gin(nodes, batch, adjacency))
-        assert len(orders) == 6
+        _, adjacency = network.find(batch)
+        orders = [network._gin(torch.tensor([p]), batch, adjacency) for p in permutations(range(4))]
+        assert len(orders) == 24
         torch.testing.assert_close(network.encode(batch)[0], torch.cat(orders).mean(0, keepdim=True))
         assert float(torch.cat(orders).std(0).max()) > 1e-4  # the order matters, so the mean is no formality
+
+
+@pytest.mark.parametrize("permutations", [1, 3])
+def test_training_averages_as_many_random_orders_as_asked_for(
+    permutations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = store_of([nx.star_graph(3), nx.path_graph(4)]).batch([0, 1])
+    network = make("gamma-rpgin", {"permutations": permutations}).network(Spec(3, 0, 2), BACKBONE).train()
+    asked: list[Tensor] = []
+    gin = network._gin
+    monkeypatch.setattr(network, "_gin", lambda n, b, a: asked.append(n) or gin(n, b, a))
+    network.encode(batch)
+    rows = asked[0].view(2, permutations, 4)
+    assert rows.sort(2).values.unique(dim=1).tolist() == [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]
+    seen = {tuple(r) for _ in range(40) for r in [network.encode(batch), asked[-1][0].tolist()][1:]}
+    assert len(seen) > 12  # of 24: orders of all kinds, not the automorphisms of one form
 
 
 @pytest.mark.parametrize("name", ["gamma-gin", "gamma-rpgin"])
@@ -229,7 +241,8 @@ def test_every_term_has_a_gradient(name: str) -> None:
     torch.manual_seed(0)
     method = make(name, {"samples": 16, "penalty": 0.1})
     network = method.network(Spec(3, 0, 2), BACKBONE)
-    terms = method.loss(network, store_of(some_graphs()).batch(slice(None)), Step())
+    batch = store_of(some_graphs()).batch(slice(None))
+    terms = method.loss(network, batch, Step(side={"weight": torch.ones(batch.num_graphs)}))
     for term in terms.values():
         gradients = torch.autograd.grad(
             term, list(network.encoder.parameters()), retain_graph=True, allow_unused=True
@@ -249,3 +262,170 @@ def test_training_draws_follow_the_seed() -> None:
 
     assert torch.equal(once(1), once(1))
     assert not torch.equal(once(1), once(2))
+
+
+# ---------------------------------------------------------------- attributed subgraphs, the head, the risk
+
+
+def labelled_store(colours: int = 2, seed: int = 0) -> GraphStore:
+    """The same graphs, each node with one of a few labels."""
+    store = store_of(some_graphs(), colours, seed)
+    generator = torch.Generator().manual_seed(seed)
+    label = torch.randint(colours, (store.x.size(0),), generator=generator)
+    store.x = torch.nn.functional.one_hot(label, colours).float()
+    return store
+
+
+def slow_densities(store: GraphStore, k: int) -> list[list[tuple[nx.Graph, float]]]:
+    """Of each graph: its kinds of attributed k-node subgraphs, by isomorphism tests, and their shares."""
+    out = []
+    for data in store.to_pyg():
+        graph = nx.Graph(data.edge_index.T.tolist())
+        graph.add_nodes_from(range(data.num_nodes))
+        nx.set_node_attributes(graph, dict(enumerate(data.x.argmax(1).tolist())), "label")
+        sets = brute_force(graph, k)
+        kinds: list[tuple[nx.Graph, float]] = []
+        for nodes in sets:
+            part = graph.subgraph(nodes)
+            same = [i for i, (other, _) in enumerate(kinds) if alike(part, other)]
+            if same:
+                kinds[same[0]] = (kinds[same[0]][0], kinds[same[0]][1] + 1 / len(sets))
+            else:
+                kinds.append((part, 1 / len(sets)))
+        out.append(kinds)
+    return out
+
+
+def alike(one: nx.Graph, two: nx.Graph) -> bool:
+    return nx.is_isomorphic(one, two, node_match=lambda a, b: a["label"] == b["label"])
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_one_hot_tells_attributed_subgraphs_apart_as_isomorphism_does(k: int) -> None:
+    """The original's Gamma 1-hot: one column per attributed induced subgraph of the training graphs."""
+    store = labelled_store()
+    method = make("gamma-1hot", {"k": k, "labels": "features"})
+    network = method.network(Spec(2, 0, 2), BACKBONE)
+    method.learn(network, store)
+    expected = slow_densities(store, k)
+    columns: list[nx.Graph] = []
+    for kinds in expected:
+        columns += [part for part, _ in kinds if not any(alike(part, c) for c in columns)]
+    assert network.kinds.numel() == len(columns)
+    assert len(columns) > shapes(k).count + 5  # shapes alone would merge most of them
+    table = network.table(network.densities(store.batch(slice(None))))
+    for row, kinds in zip(table.tolist(), expected, strict=True):
+        wanted = sorted(share for _, share in kinds)
+        assert sorted(v for v in row if v) == pytest.approx(wanted)
+    # Columns mean the same in every graph: the sums by column agree, whatever their order.
+    sums = [sum(s for kinds in expected for p, s in kinds if alike(p, c)) for c in columns]
+    assert sorted(table.sum(0).tolist()) == pytest.approx(sorted(sums))
+
+
+def test_names_of_kinds_ignore_the_order_of_nodes_and_see_the_labels() -> None:
+    batch = labelled_store().batch(slice(None))
+    label = batch.x.argmax(1)
+    adjacency, owner, count = look(batch)
+    found = subgraphs(adjacency, owner, count, shapes(4), 10_000, torch.zeros(1, 4))
+    whole = nx.disjoint_union_all(some_graphs())
+    nx.set_node_attributes(whole, dict(enumerate(label.tolist())), "label")
+    names = name_kinds(found, label, shapes(4)).tolist()
+    parts = [whole.subgraph([v for v in nodes if v >= 0]) for nodes in found.nodes.tolist()]
+    for i in range(len(parts)):
+        for j in range(i % 37, i, 37):
+            assert (names[i] == names[j]) == alike(parts[i], parts[j])
+
+
+def test_a_kind_that_training_never_had_counts_for_nothing() -> None:
+    method = make("gamma-1hot", {"k": 3, "labels": "features"})
+    network = method.network(Spec(2, 0, 2), BACKBONE)
+    method.learn(network, labelled_store().subset([1]))  # a star: no triangle
+    strange = labelled_store().batch([2])
+    known = network.table(network.densities(strange))
+    assert 0 < float(known.sum()) < 1
+    assert make("gamma-1hot", {"kinds": 2, "labels": "features"}).kinds == 2
+    few = make("gamma-1hot", {"k": 3, "kinds": 2, "labels": "features"})
+    few.learn(network, labelled_store())
+    assert network.kinds.numel() == 2
+
+
+def test_rows_of_densities_come_back_as_they_were() -> None:
+    store = labelled_store()
+    method = make("gamma-1hot", {"labels": "features"})
+    network = method.network(Spec(2, 0, 2), BACKBONE)
+    method.learn(network, store)
+    parts = [network.densities(store.batch(rows)) for rows in ([0, 1, 2], [3, 4])]
+    again = from_rows(*in_rows(parts))
+    torch.testing.assert_close(
+        network.table(again), network.table(network.densities(store.batch(slice(None))))
+    )
+
+
+@pytest.mark.parametrize("name", ["gamma-1hot", "gamma-gin", "gamma-rpgin"])
+def test_the_risk_is_weighted_by_one_over_the_share_of_a_class(name: str) -> None:
+    torch.manual_seed(0)
+    store = store_of(some_graphs() * 2)
+    store.y = torch.tensor([0] * 7 + [1] * 3)
+    splits = Splits({"train": store}, Task(2))
+    method = make(name)
+    network = method.network(Spec.of(splits), BACKBONE)
+    context = Context(
+        splits, Spec.of(splits), BACKBONE, 1, lambda epochs: network, lambda n: torch.zeros(10, 2)
+    )
+    rows = torch.tensor([0, 1, 8])
+    batch = store.batch(rows)
+    side = {key: value[rows] for key, value in method.prepare(context).items()}
+    network.eval()  # the loss then shows no chance
+    with torch.no_grad():
+        logits = network(batch)
+        weights = [1 / 0.7, 1 / 0.7, 1 / 0.3]
+        losses = [torch.nn.functional.cross_entropy(logits[i], batch.y[i]) for i in range(3)]
+        expected = sum(w * one for w, one in zip(weights, losses, strict=True)) / sum(weights)
+        torch.testing.assert_close(method.loss(network, batch, Step(side=side))["risk"], expected)
+
+
+@pytest.mark.parametrize("name", ["gamma-1hot", "gamma-gin", "gamma-rpgin"])
+def test_the_head_is_the_originals(name: str) -> None:
+    """Batch norm without scale and shift on the representation, one hidden layer of 128, dropout."""
+    backbone = Backbone(width=8, layers=2, dropout=0.3)
+    network = make(name).network(Spec(3, 0, 2), backbone)
+    assert not network.norm.affine
+    kinds = [type(layer).__name__ for layer in network.head]
+    assert kinds == ["Linear", "ReLU", "Dropout", "Linear"]
+    assert network.head[0].in_features == network.norm.num_features
+    assert (network.head[0].out_features, network.head[2].p) == (128, 0.3)
+    batch = store_of(some_graphs()).batch(slice(None))
+    seen = network.train().represent(batch)
+    varied = seen.std(0, correction=0) > 0.5
+    torch.testing.assert_close(seen.mean(0), torch.zeros(seen.size(1)), atol=1e-5, rtol=0)
+    assert varied.any()
+
+
+def test_one_hot_is_saved_with_the_kinds_it_knows() -> None:
+    store = labelled_store()
+    splits = Splits({"train": store, "id_val": store}, Task(2))
+    training = Training(epochs=2, batch_size=3, trial=1, starts=1)
+    fitted = fit(make("gamma-1hot", {"labels": "features"}), splits, backbone=BACKBONE, training=training)
+    one = fitted.network()
+    fresh = make("gamma-1hot", {"labels": "features"}).network(Spec.of(splits), BACKBONE)
+    assert fresh.kinds.numel() != one.kinds.numel()
+    fresh.load_state_dict(one.state_dict())
+    batch = store.batch(slice(None))
+    with torch.no_grad():
+        assert torch.equal(fresh.eval()(batch), one(batch))
+
+
+def test_evaluation_remembers_a_batch_by_its_content() -> None:
+    torch.manual_seed(0)
+    store = labelled_store()
+    method = make("gamma-1hot", {"labels": "features"})
+    network = method.network(Spec(2, 0, 2), BACKBONE).eval()
+    method.learn(network, store)
+    with torch.no_grad():
+        first = network.represent(store.batch([2]))
+        other = store.batch([2])
+        other.x = other.x.flip(1)
+        changed = network.represent(other)
+        assert torch.equal(network.represent(store.batch([2])), first)
+    assert not torch.equal(changed, first)
+    assert len(network._seen) == 2

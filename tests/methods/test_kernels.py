@@ -11,10 +11,11 @@ import networkx as nx
 import pytest
 import torch
 
+from ciga.graphs.names import row_names
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import GraphStore
 from ciga.methods.base import make
-from ciga.methods.kernels.features import DISCONNECTED, GRAPHLETS, graphlet_counts, row_names, wl_counts
+from ciga.methods.kernels.features import DISCONNECTED, GRAPHLETS, graphlet_counts, wl_counts
 from ciga.methods.kernels.svm import matrix
 from ciga.nn.encoder import Backbone, Spec
 from ciga.training.loop import fit

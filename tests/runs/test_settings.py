@@ -88,6 +88,14 @@ def test_every_interpretable_baseline_has_the_datasets_s_c() -> None:
         assert found["asap"]["ratio"] == found["dir"]["size"] == found["ciga-v1"]["size"]
 
 
+def test_gamma_networks_are_trained_as_in_their_own_paper() -> None:
+    for name in ("gamma-1hot", "gamma-gin", "gamma-rpgin"):
+        found = resolve(name, dataset="nci1", preset="published").flat()
+        assert (found["layers"], found["readout"], found["hidden"], found["dropout"]) == (2, "sum", 128, 0.3)
+        assert (found["epochs"], found["lr"]) == (1000, 1e-3)
+    assert resolve("gamma-rpgin", dataset="nci1", preset="published").flat()["permutations"] == 3
+
+
 def matches(names: Iterable[str], patterns: str | list[str]) -> list[list[str]]:
     """The names that each pattern is for; none may be for nothing."""
     patterns = patterns if isinstance(patterns, list) else [patterns]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from typing_extensions import TypeVar
 
 from ciga.graphs.splits import Splits
-from ciga.graphs.store import Batch
+from ciga.graphs.store import Batch, GraphStore
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.extractor import Partition
 from ciga.nn.networks import GraphNetwork
@@ -89,6 +89,12 @@ class Method(Generic[N]):
     def network(self, spec: Spec, backbone: Backbone) -> N:
         """Build the network this method trains."""
         return cast(N, GraphNetwork(spec, backbone))
+
+    def learn(self, network: N, train: GraphStore) -> None:
+        """Fit to the training graphs what no training step changes: sizes of layers, lists of known things.
+
+        Called on every network that is to be trained; what is learned must be part of its state.
+        """
 
     def prepare(self, context: Context) -> dict[str, Tensor]:
         """Per-sample tensors [n, ...] computed once before training; batches find theirs in `step.side`."""

@@ -149,7 +149,7 @@ def fit(
     with quiet_machine(threads):
         fitted = Fitted(method, backbone, Spec.of(splits), tuple(splits))
         _seed(seed, "init")
-        network = method.network(fitted.spec, backbone).to(place)
+        network = _new_network(fitted, splits.train).to(place)
         optimizers = _optimizers(method, network, training)
         averaged = training.averaging and not method.closed_form
         average = WeightAverage(network, training.averaging) if averaged else None
@@ -170,7 +170,7 @@ def fit(
             if epoch and epoch == training.trials_end:
                 _go_back(fitted, network, average)
             elif epoch and epoch == training.begun(epoch):
-                _begin_anew(fitted, network, optimizers, average, seed, epoch)
+                _begin_anew(fitted, network, optimizers, average, seed, epoch, splits.train)
             if training.trials_end and epoch == max(first, training.trials_end):
                 method.after_trials(network)
             terms: dict[str, float] = {}
@@ -348,6 +348,14 @@ def _should_stop(fitted: Fitted, training: Training, metric: str) -> bool:
     return len(fitted.history) - 1 - max(best, training.warmup - 1, training.trials_end) >= training.patience
 
 
+def _new_network(fitted: Fitted, train: GraphStore) -> nn.Module:
+    """Untrained, but with what it can learn of the data without training."""
+    network = fitted.method.network(fitted.spec, fitted.backbone)
+    if not fitted.method.closed_form:  # those learn where they are solved
+        fitted.method.learn(network, train)
+    return network
+
+
 def _begin_anew(
     fitted: Fitted,
     network: nn.Module,
@@ -355,10 +363,11 @@ def _begin_anew(
     average: WeightAverage | None,
     seed: int,
     epoch: int,
+    train: GraphStore,
 ) -> None:
     """Other weights to begin with, and nothing that remembers those before."""
     _seed(seed, f"init {epoch}")
-    network.load_state_dict(fitted.method.network(fitted.spec, fitted.backbone).state_dict())
+    network.load_state_dict(_new_network(fitted, train).state_dict())
     _seed(seed, epoch)
     for optimizer in optimizers:
         optimizer.forget()

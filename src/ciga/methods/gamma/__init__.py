@@ -3,58 +3,103 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
+import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from ciga.graphs.store import Batch
-from ciga.methods.base import Inference, Method, Step, cross_entropy, register
-from ciga.methods.gamma.network import DensityNetwork, SubgraphGIN, SubgraphRPGIN
+from ciga.graphs.names import are_labels
+from ciga.graphs.store import Batch, GraphStore
+from ciga.methods.base import Context, Inference, Method, Step, cross_entropy, register
+from ciga.methods.gamma.gin import SubgraphGIN
+from ciga.methods.gamma.network import DensityNetwork
+from ciga.methods.gamma.onehot import GRAPHS, OneHotNetwork, from_rows, in_rows
 from ciga.methods.gamma.shapes import MAX_K
 from ciga.nn.encoder import Backbone, Spec
 from ciga.options import tunable
 
 D = TypeVar("D", bound=DensityNetwork, default=DensityNetwork)
 
+LABELS = ("auto", "features", "constant")
+
+
+@dataclass
+class Gamma(Method[D]):
+    """What the three have in common (Bevilacqua et al., 2021): densities, a head, and a weighted risk.
+
+    omega(S, G) is the share of S among the connected induced k-node subgraphs of G: large and small graphs of
+    one model have the same in the limit. A sample counts with one over the share of its class.
+    """
+
+    revision = 2
+
+    k: int = tunable(4, [3, 4, 5], low=2, high=MAX_K, help="nodes of a subgraph")
+    samples: int = tunable(64, [64, 256, 1024], low=1, help="subgraphs drawn from a graph that has more")
+    exact: int = tunable(2048, low=1, help="all subgraphs of a graph with at most that many are looked at")
+    hidden: int = tunable(128, [32, 128], low=1, help="width of the head's hidden layer")
+
+    def prepare(self, context: Context) -> dict[str, Tensor]:
+        y = context.splits.train.y
+        share = torch.bincount(y, minlength=1) / max(y.numel(), 1)
+        return {"weight": 1 / share[y]}
+
+    def risk(self, logits: Tensor, batch: Batch, step: Step) -> Tensor:
+        """Cross-entropy weighted by one over the class's share in the training data."""
+        weight = step.side["weight"]
+        return (weight * cross_entropy(logits, batch.y)).sum() / weight.sum()
+
+    def infer(self, network: D, batch: Batch) -> Inference:
+        representation = network.represent(batch)
+        return Inference(network.head(representation), None, representation)
+
 
 @register("gamma-1hot")
 @dataclass
-class Gamma1Hot(Method[D]):
-    """min E[ CE(f(Gamma(G)), Y) ], Gamma(G) = sum over shapes F of omega(F, G) * onehot(F).
+class Gamma1Hot(Gamma[OneHotNetwork]):
+    """min E[ CE(f(Gamma(G)), Y) ], Gamma(G) = sum over kinds F of omega(F, G) * onehot(F).
 
-    Bevilacqua et al. (2021). omega(F, G) is the share of F among the connected induced k-node subgraphs of
-    G: large and small graphs of one model have the same in the limit. Sees no features.
+    A kind is a shape with its nodes' labels, up to isomorphism; those of the training graphs are known,
+    others count for nothing. A node's label is its row of features where these are discrete (`auto`: at most
+    one distinct row to ten nodes of the training data), else the same for all.
     """
 
-    summary = "densities of k-node subgraphs by shape"
+    summary = "densities of k-node subgraphs by shape and node labels"
 
-    k: int = tunable(4, [3, 4, 5], low=2, high=MAX_K, help="nodes of a subgraph")
-    samples: int = tunable(64, [64, 128, 256], low=1, help="subgraphs drawn from a graph that has more")
-    exact: int = tunable(
-        2048, low=1, help="evaluation looks at all subgraphs of a graph with at most so many"
-    )
+    labels: str = tunable("auto", choices=LABELS, help="what a node's label is")
+    kinds: int = tunable(20_000, low=1, help="kinds told apart; of more, those that most graphs have")
 
-    def network(self, spec: Spec, backbone: Backbone) -> D:
-        return cast(D, DensityNetwork(spec, backbone, self.k, self.samples, self.exact))
+    def network(self, spec: Spec, backbone: Backbone) -> OneHotNetwork:
+        return OneHotNetwork(spec, backbone, self.k, self.samples, self.exact, self.hidden)
 
-    def loss(self, network: D, batch: Batch, step: Step) -> dict[str, Tensor]:
-        return {"risk": cross_entropy(network(batch), batch.y).mean()}
+    def learn(self, network: OneHotNetwork, train: GraphStore) -> None:
+        network.learn(train, self.kinds, self._labelled(train))
 
-    def infer(self, network: D, batch: Batch) -> Inference:
-        representation, _ = network.encode(batch)
-        return Inference(network.head(representation), None, representation)
+    def _labelled(self, train: GraphStore) -> bool:
+        return are_labels(train.x) if self.labels == "auto" else self.labels == "features"
+
+    def prepare(self, context: Context) -> dict[str, Tensor]:
+        """Training goes over the same densities again and again: they are worked out once."""
+        train = context.splits.train
+        reader = self.network(context.spec, context.backbone)
+        reader.labelled.fill_(self._labelled(train) and reader.features > 0)
+        kinds, shares = in_rows([reader.densities(b) for b in train.batches(GRAPHS, chunk=1)])
+        return {**super().prepare(context), "kinds": kinds, "shares": shares}
+
+    def loss(self, network: OneHotNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
+        found = from_rows(step.side["kinds"], step.side["shares"])
+        representation = network.normalised(network.table(found))
+        return {"risk": self.risk(network.head(representation), batch, step)}
 
 
 @register("gamma-gin")
 @dataclass
-class GammaGIN(Gamma1Hot[SubgraphGIN]):
+class GammaGIN(Gamma[SubgraphGIN]):
     """Gamma(G) = sum over subgraphs S of omega(S, G) * GIN(S)  (Bevilacqua et al., 2021).
 
     min E[ CE(f(Gamma(G)), Y) ] + penalty * E[ sum_S omega(S, G) || GIN(S) - mean of GIN over G's subgraphs
     shaped like S ||^2 ]: where attributes shift, shape alone should decide. Off by default: where they do
     not, as in the paper's TU data, the network then learns next to nothing (docs/results.md). The GNN is GIN,
-    whatever the backbone's `conv`.
+    whatever the backbone's `conv`; depth and readout are the backbone's (in `published`: two layers, sum).
     """
 
     summary = "densities of k-node subgraphs, encoded by GIN"
@@ -62,12 +107,12 @@ class GammaGIN(Gamma1Hot[SubgraphGIN]):
     penalty: float = tunable(0.0, [0.0, 0.01, 0.1, 1], low=0.0, help="weight of the attribute regulariser")
 
     def network(self, spec: Spec, backbone: Backbone) -> SubgraphGIN:
-        return SubgraphGIN(spec, backbone, self.k, self.samples, self.exact)
+        return SubgraphGIN(spec, backbone, self.k, self.samples, self.exact, self.hidden)
 
     def loss(self, network: SubgraphGIN, batch: Batch, step: Step) -> dict[str, Tensor]:
-        representation, spread = network.encode(batch)
-        risk = cross_entropy(network.head(representation), batch.y).mean()
-        return {"risk": risk, "attributes": self.penalty * spread}
+        whole, spread = network.encode(batch)
+        logits = network.head(network.normalised(whole))
+        return {"risk": self.risk(logits, batch, step), "attributes": self.penalty * spread}
 
 
 @register("gamma-rpgin")
@@ -75,10 +120,14 @@ class GammaGIN(Gamma1Hot[SubgraphGIN]):
 class GammaRPGIN(GammaGIN):
     """Gamma-GIN with relational pooling: GIN sees which node is which, averaged over the orders of the nodes.
 
-    Murphy et al. (2019) make a GNN as expressive as any function of a graph that way, for small graphs.
+    Murphy et al. (2019) make a GNN as expressive as any function of a graph that way, for small graphs. In
+    training the mean is over `permutations` random orders, in evaluation over all k! of them.
     """
 
     summary = "densities of k-node subgraphs, encoded by relational-pooling GIN"
 
+    permutations: int = tunable(3, [1, 3], low=1, help="random orders of the nodes in a step of training")
+
     def network(self, spec: Spec, backbone: Backbone) -> SubgraphGIN:
-        return SubgraphRPGIN(spec, backbone, self.k, self.samples, self.exact)
+        sizes = (self.k, self.samples, self.exact, self.hidden, self.permutations)
+        return SubgraphGIN(spec, backbone, *sizes)

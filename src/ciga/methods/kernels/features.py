@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ciga.graphs.names import mix
 from ciga.graphs.topology import Adjacency, expand
 
 # ---------------------------------------------------------------- Weisfeiler-Lehman
@@ -24,20 +25,6 @@ class Counts:
     count: Tensor  # [M]
 
 
-def _mix(x: Tensor) -> Tensor:
-    """A permutation of the 64-bit integers without visible pattern (the finaliser of splitmix64)."""
-    x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
-    x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
-    return x ^ ((x >> 31) & 0x1FFFFFFFF)
-
-
-def row_names(x: Tensor) -> Tensor:
-    """A 64-bit name [N] for each row of features [N, F]: equal rows, equal names."""
-    bits = (x.float() + 0.0).view(torch.int32).long()  # + 0.0 makes -0.0 and 0.0 one number
-    place = _mix(torch.arange(1, x.size(1) + 1, device=x.device))
-    return _mix(_mix(bits + place).sum(1) + 1)
-
-
 def wl_labels(names: Tensor, adjacency: Adjacency, iterations: int) -> Tensor:
     """Weisfeiler-Lehman labels [iterations + 1, N] from the nodes' first names [N].
 
@@ -47,8 +34,8 @@ def wl_labels(names: Tensor, adjacency: Adjacency, iterations: int) -> Tensor:
     labels = [names]
     for i in range(iterations):
         last = labels[-1]
-        around = torch.zeros_like(last).index_add_(0, adjacency.target, _mix(last[adjacency.source]))
-        labels.append(_mix(_mix(last + i + 1) * 3 + _mix(around)))
+        around = torch.zeros_like(last).index_add_(0, adjacency.target, mix(last[adjacency.source]))
+        labels.append(mix(mix(last + i + 1) * 3 + mix(around)))
     return torch.stack(labels)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ciga.graphs.names import are_labels, row_names
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import register
-from ciga.methods.kernels.features import Counts, row_names, wl_counts
+from ciga.methods.kernels.features import Counts, wl_counts
 from ciga.methods.kernels.network import FittedNetwork
 from ciga.methods.kernels.svm import BATCH, KernelMethod
 from ciga.nn.encoder import Backbone, Spec
@@ -73,7 +74,7 @@ class WL(KernelMethod[WLNetwork]):
     def learn(self, network: WLNetwork, train: GraphStore) -> None:
         named = self.labels == "features"
         if self.labels == "auto":
-            named = 10 * row_names(train.x).unique().numel() <= train.x.size(0)
+            named = are_labels(train.x)
         network.hold("named", torch.tensor([named]))
         parts = [network.counts(b).label.unique() for b in train.batches(BATCH, chunk=1)]
         network.hold("labels", torch.cat(parts).unique())
