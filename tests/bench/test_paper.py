@@ -14,6 +14,7 @@ ELEVEN = {"erm", "asap", "gib", "dir", "irm", "vrex", "eiil", "ib-irm", "cnc", "
 NAMES = {
     "table-spmotif", "table-real", "table-size", "table-runtime", "table-single-env", "table-datasets",
     "figure-failure", "figure-alpha", "figure-beta", "figure-subgraphs", "figure-ranks",
+    "figure-theory",
 }  # fmt: skip
 
 

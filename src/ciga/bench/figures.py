@@ -57,6 +57,10 @@ def draw(
     variation.check(shown.cells())
     if isinstance(shown, PaperTable):
         return _diagram([shown], shown.name, records, variation, out, select, seeds)
+    if shown.kind == "theory":  # exact: it needs no runs
+        from ciga.bench.theory.picture import draw_theory
+
+        return draw_theory(out)
     if shown.kind == "ranks":
         return _diagram(main_tables(), shown.name, records, variation, out, select, seeds)
     if shown.kind == "subgraphs":

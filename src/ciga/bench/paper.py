@@ -183,6 +183,8 @@ def exhibits() -> dict[str, Exhibit]:
 def exhibit(name: str) -> Exhibit:
     """The table or figure called `name`."""
     known = exhibits()
+    if name not in known and f"figure-{name}" in known:
+        name = f"figure-{name}"
     if name not in known:
         raise unknown("table or figure", name, known)
     return known[name]
