@@ -146,6 +146,7 @@ def explain(
 ) -> None:
     """Show which part of each graph the model looks at, and measure whether that is the reason."""
     from ciga.cli.progress import epoch_bar
+    from ciga.data.reading.row_names import row_names
     from ciga.explain.examine import examine
     from ciga.explain.report import report_model
     from ciga.models.stream import read_labelled
@@ -160,14 +161,16 @@ def explain(
         if file is None:
             store, subject, notes = _own(loaded, part, bar.data)
             store = store.subset(slice(0, most))
+            names = row_names(store, loaded.source)
         else:
             if part is not None:
                 raise UsageError("--part is for the data the model was fitted on: leave FILE out.")
             found = read_labelled(loaded, file, smiles=smiles, label=label, most=most)
             store, rows, errors, subject = found.store, found.rows, found.errors, file.name
+            names = found.names
             if found.cut:
                 notes.append(f"Only the first {store.num_graphs:,} rows were looked at (--most).")
-        examined = examine(loaded, store, rows=rows, gallery=gallery, progress=bar.data)
+        examined = examine(loaded, store, rows=rows, names=names, gallery=gallery, progress=bar.data)
     examined.errors = errors
     examined.notes = [*notes, *examined.notes]
     command = shlex.join(["ciga", *sys.argv[1:]])

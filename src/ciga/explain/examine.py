@@ -49,11 +49,22 @@ def examine(
     store: GraphStore,
     *,
     rows: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
     gallery: int = GALLERY,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Examined:
-    """Look at every graph of a store. `rows` are their places in the file; labels of -1 are unknown."""
+    """Look at every graph of a store; labels of -1 are unknown.
+
+    Args:
+        model: the model that looks.
+        store: the graphs.
+        rows: their places in the file they come from.
+        names: their names in that file; empty for those without.
+        gallery: how many are drawn at most.
+        seed: of the random parts, and of the choice of what is drawn.
+        progress: told how far it is.
+    """
     model.check(store)
     extracts = model.method.extracts
     explanations: list[Explanation] = []
@@ -113,9 +124,10 @@ def examine(
         drawn = draw_molecule(smiles[i], explanations[i]) if smiles else None
         picture = drawn or draw_graph(explanations[i])
         row = rows[i] if rows else i + 1
-        name = smiles[i] if smiles else f"graph {row}"
+        name = names[i] if names and names[i].strip() else f"{'molecule' if smiles else 'graph'} {row}"
         why = reasons[i] if reasons else ""
-        out.cards.append(_card(model, explanations[i], per_graph, i, row, name, why, picture))
+        card = _card(model, explanations[i], per_graph, i, row, name, why, picture)
+        out.cards.append({**card, "smiles": smiles[i] if smiles else ""})
     return out
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ciga.data.reading.row_names import row_names
 from ciga.explain.examine import GALLERY, examine
 from ciga.explain.report import report_model
 from ciga.models.fit import collect
@@ -29,7 +30,8 @@ def report_runs(
     splits = plans[0].load(progress)
     model = collect(plans, records, runs_dir, splits, rivals, rival_records)
     where = str(model.story["where"])
-    examined = examine(model, splits[where], gallery=gallery, progress=progress)
+    names = row_names(splits[where], model.source)
+    examined = examine(model, splits[where], names=names, gallery=gallery, progress=progress)
     config = plans[0].config
     title = title or f"{config.method} on {config.dataset}"
     report_model(model, examined, path, title=title, subject=f"{where} of {config.dataset}")

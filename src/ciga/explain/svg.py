@@ -11,6 +11,8 @@ from ciga.explain.explanation import Explanation
 from ciga.explain.layout import stress_layout
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 360, 200, 44, 26, 8, 10
+#: In graphs with more edges than this, only the kept ones can be pointed at: the file stays small.
+POINTED = 300
 NAMES, CHARACTER = 120, 6.8  # least width of a column of names, and that of a letter in a wide font
 
 
@@ -35,22 +37,29 @@ def draw_graph(explanation: Explanation) -> tuple[str, list[float], list[bool]]:
     true = [False] * len(pairs) if truth is None else truth.tolist()
 
     def line(i: int, kind: str, style: str = "") -> str:
-        (u, v), ((x1, y1), (x2, y2)) = pairs[i], (place[n] for n in pairs[i])
-        names = f"{kind} bond-{i} atom-{u} atom-{v}"
-        return f'<line class="{names}" x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"{style}/>'
+        (x1, y1), (x2, y2) = (place[n] for n in pairs[i])
+        return f'<line class="{kind} bond-{i}" x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"{style}/>'
 
-    parts = [line(i, "true") for i, yes in enumerate(true) if yes]
-    parts += [line(i, "edge") for i, yes in enumerate(keep) if not yes]
+    def path(kind: str, shape: str, style: str = "") -> str:
+        return f'<path class="{kind}" d="{shape}"{style}/>' if shape else ""
+
+    def stroke(i: int) -> str:
+        (x1, y1), (x2, y2) = (place[n] for n in pairs[i])
+        return f"M{x1:g},{y1:g}L{x2:g},{y2:g}"
+
+    # One path for all of a kind; edges that may be pointed at have a broad line each besides.
+    rest = [i for i, yes in enumerate(keep) if not yes]
+    parts = [path("true", "".join(stroke(i) for i, yes in enumerate(true) if yes))]
+    parts.append(path("edge", "".join(map(stroke, rest))))
+    if any(keep) and len(pairs) <= POINTED:
+        parts += [line(i, "hit") for i in rest]
     parts += [
         line(i, "kept", f' style="opacity:{0.35 + 0.65 * scores[i]:.2f}"')
         for i, yes in enumerate(keep)
         if yes
     ]
-    radius = 3.2 if len(place) < 60 else 2
-    parts += [
-        f'<circle class="node atom-{i}" cx="{x:g}" cy="{y:g}" r="{radius}"/>'
-        for i, (x, y) in enumerate(place)
-    ]
+    thick = 6.4 if len(place) < 60 else 4
+    parts.append(path("node", "".join(f"M{x:g},{y:g}h0" for x, y in place), f' stroke-width="{thick:g}"'))
     body = "".join(parts)
     return f'<svg viewBox="0 0 {size} {size}" class="graph" aria-hidden="true">{body}</svg>', scores, keep
 

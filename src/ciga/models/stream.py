@@ -15,6 +15,7 @@ import torch
 from ciga.data.reading import featurise as molecules
 from ciga.data.reading import tables
 from ciga.data.reading.graph_files import is_graph_file, read_graph_chunks
+from ciga.data.reading.row_names import name_column
 from ciga.errors import UsageError, unknown
 from ciga.graphs.store import GraphStore
 from ciga.models.model import Model
@@ -191,6 +192,7 @@ class Labelled:
     rows: list[int]  # the row of each graph, from 1, the header not counted
     errors: list[tuple[str, str]]
     cut: bool  # whether there were more rows than were asked for
+    names: list[str] | None = None  # of the rows, where a column holds them
 
 
 def read_labelled(
@@ -202,11 +204,15 @@ def read_labelled(
     if label is not None and label not in header:
         raise unknown(f"column in {path}", label, header)
     at = header.index(column) if column in header else None
+    called = name_column(header, (column, smiles or str(model.featuriser.get("column"))))
+    names: list[str] | None = None if called is None else []
     stores, labels, rows, errors, seen, cut = [], [], [], [], 0, False
     for piece in chunks:
         if piece.store is not None:
             stores.append(piece.store)
         rows += [seen + place + 1 for place in piece.places]
+        if names is not None:
+            names += [piece.cells[place][header.index(str(called))] for place in piece.places]
         labels += [_class(model, piece.cells[place][at]) if at is not None else -1 for place in piece.places]
         errors += [(str(seen + place + 1), why) for place, why in sorted(piece.errors.items())]
         seen += len(piece.cells)
@@ -218,7 +224,7 @@ def read_labelled(
     store = GraphStore.concat(stores).labelled(torch.tensor(labels))
     if store.num_graphs > most:
         store, rows = store.subset(slice(0, most)), rows[:most]
-    return Labelled(store, rows, errors, cut)
+    return Labelled(store, rows, errors, cut, names if names is None else names[:most])
 
 
 def _class(model: Model, cell: str) -> int:
