@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from ciga.data import GraphStore
 from ciga.errors import CigaError
 from ciga.explain.examine import Examined, examine
 from ciga.explain.report import report_bench, report_model
+from ciga.explain.svg import POINTED
 from tests.small_models import toy_model, toy_splits
 
 pytest.importorskip("jinja2", reason="jinja2 is missing: pip install 'ciga[report]'")
@@ -72,7 +75,9 @@ def test_what_is_examined(examined: Examined) -> None:
     assert 1 - wrong / store.num_graphs == pytest.approx(examined.scores["accuracy"])
     for card in examined.cards:
         assert len(card["scores"]) == len(card["kept"]) == card["edges"]
-        assert card["svg"].count("<line") >= card["edges"]
+        assert card["svg"].count("<line") == (
+            card["edges"] if card["edges"] <= POINTED else card["kept_edges"]
+        )
 
 
 def test_a_small_gallery_shows_some_of_everything() -> None:
@@ -85,26 +90,44 @@ def test_the_page_is_complete_and_fetches_nothing(examined: Examined, tmp_path: 
     path = tmp_path / "report.html"
     report_model(toy_model(**KNOWING), examined, path, title="A model", subject="ood_test")
     text, page = read(path)
-    for section in ("summary", "data", "scores", "calibration", "curves", "subgraph", "gallery", "reproduce"):
+    for section in ("verdict", "gallery", "reasons", "scores", "mistakes", "data", "training", "reproduce"):
         assert section in page.ids
         assert f'href="#{section}"' in text
     assert page.fetched == []
     assert len(page.ids) == len(set(page.ids))
     assert not re.search(r"https?://(?!www\.w3\.org/)", text)
     assert page.tags.count("script") == 1
-    assert text.count('class="card"') == examined.graphs
+    assert text.count('class="card"') == examined.graphs + 4
     for term in (
         "loss: risk",
         "loss: contrast",
-        "accuracy: ood_val",
-        "ERM",
+        "accuracy: shifted graphs (validation)",
+        "plain network (ERM)",
         "Fisher",
         "edge AUROC",
-        "necessity",
+        "Necessity",
     ):
         assert term in text
     assert toy_model(**KNOWING).fingerprint in text
     assert "was trained on" not in text
+
+
+def test_the_page_runs_its_own_script_and_no_other(examined: Examined, tmp_path: Path) -> None:
+    report_model(toy_model(**KNOWING), examined, tmp_path / "r.html", title="A model")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    script = text.partition("<script>")[2].partition("</script>")[0]
+    said = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{said}'; img-src data:" in text
+
+
+def test_short_names_stand_in_folds_only(examined: Examined, tmp_path: Path) -> None:
+    report_model(toy_model(**KNOWING), examined, tmp_path / "r.html", title="A model", subject="ood_test")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    body = text.partition("<main")[2].partition("<script>")[0]
+    open_text = re.sub(r"<details.*?</details>|<section id=\"reproduce\".*?</section>", "", body, flags=re.S)
+    shown = re.sub(r"<svg.*?</svg>|<[^>]*>", " ", open_text, flags=re.S)
+    assert not re.search(r"\b(id|ood)_(val|test)\b|roc_auc|\bx\[|edge_attr", shown)
+    assert "<code>ood_test</code>" in body
 
 
 def test_training_graphs_do_not_count_as_new(tmp_path: Path) -> None:
@@ -117,7 +140,7 @@ def test_training_graphs_do_not_count_as_new(tmp_path: Path) -> None:
     report_model(model, found, tmp_path / "r.html", title="both")
     text, page = read(tmp_path / "r.html")
     assert "trained on 10 of the 18 graphs: scores, confusion and reliability here are of the other 8" in text
-    assert "accuracy on 8 of these graphs" in text
+    assert "these graphs, 8 graphs" in text
     assert "f-seen" in page.ids
     alone = examine(model, splits.train.subset(range(5)))
     assert "say nothing about new graphs" in alone.notes[0]
@@ -144,11 +167,16 @@ def test_a_method_without_subgraphs_and_a_model_without_a_story(tmp_path: Path) 
     model = toy_model("erm")
     found = examine(model, toy_splits()["ood_test"].subset(range(4)))
     report_model(model, found, tmp_path / "erm.html", title="ERM")
-    assert 'id="subgraph"' not in (tmp_path / "erm.html").read_text()
+    text = (tmp_path / "erm.html").read_text()
+    assert 'id="reasons"' not in text
+    assert "highlighted" not in text.partition("<script>")[0]
+    assert "gap between confidence and accuracy" in text
     story = model.story
     try:
         model.story = {}
         report_model(model, None, tmp_path / "bare.html", title="bare")
+        assert "without a record of its training" in (tmp_path / "bare.html").read_text()
+        assert "No graphs were looked at" in (tmp_path / "bare.html").read_text()
         for odd in ({"scores": 3}, {**story, "data": {**story["data"], "warnings": 7}}):
             model.story = odd
             with pytest.raises(CigaError, match="fit the model again"):

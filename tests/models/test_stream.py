@@ -160,6 +160,9 @@ def test_labels_of_a_file(model: Model, tmp_path: Path) -> None:
     assert [row for row, _ in found.errors] == ["6", "7"]
     given = [row for row in rows_of(source) if not row["id"].startswith("bad")]
     assert found.store.y.tolist() == [int(row["active"]) for row in given]
+    assert found.names is not None
+    assert found.names[:2] == ["m0", "m1"]
+    assert len(found.names) == found.store.num_graphs
     assert read_labelled(model, source, label="id").store.y.max() == -1
     assert read_labelled(model, source, most=10).store.num_graphs == 10
     toy_splits()["ood_test"].save(tmp_path / "graphs.safetensors")

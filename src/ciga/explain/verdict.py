@@ -43,7 +43,7 @@ def verdict(model: Model, method: str, words: Words) -> dict[str, str]:
             "advice": f"It differs from a plain network by {difference}: fit with --seeds {LEAST} or more "
             "to see how much of that is chance.",
         }
-    low, high = comparison["low"], comparison["high"]
+    low, high = (math.nan if comparison[end] is None else comparison[end] for end in ("low", "high"))
     gap = f"{difference}, 95 % interval {signed(low)} to {signed(high)}"
     if low > 0:
         return {
