@@ -66,7 +66,7 @@ def molecules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     splits = Splits({"train": graphs, "ood_test": graphs}, Task(2, "roc_auc", ("inactive", "active")))
     chosen = resolve("ciga-v2", QUICK, preset="none")
     model = Model(
-        method="ciga-v2",
+        method_name="ciga-v2",
         settings=chosen.flat(),
         spec=Spec.of(splits),
         classes=["inactive", "active"],

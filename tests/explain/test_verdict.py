@@ -26,7 +26,7 @@ def model(low: float, high: float, seeds: int = 3, extracts: bool = True) -> Any
         story=story,
         metric="roc_auc",
         seeds=list(range(seeds)),
-        rule=SimpleNamespace(extracts=extracts),
+        method=SimpleNamespace(extracts=extracts),
         gauge=SimpleNamespace(level=0.05),
     )
 
