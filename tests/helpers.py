@@ -70,13 +70,13 @@ def gradient_size(term: Tensor, module: nn.Module) -> float:
 
 
 def ciga(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object, columns: int = 200
 ) -> tuple[int, str, str]:
     """Run the command line in this process: (exit code, standard output, standard error)."""
     from ciga.cli import main
 
     monkeypatch.setattr(sys, "argv", ["ciga", *map(str, words)])
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", str(columns))
     capsys.readouterr()
     try:
         main()

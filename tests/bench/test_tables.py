@@ -138,7 +138,7 @@ def test_the_papers_rows_first_and_its_numbers_once(table: PaperTable, book: Boo
     assert every.count("71.07 (3.60)") == 1
     result = fill(table, records, also=())
     assert not any(thing.extra for thing in (*result.rows, *result.columns))
-    assert "not the paper's: 2 rows and 1 columns (--all shows them)" in render(result, "md")
+    assert "not the paper's: 2 rows and 1 column (--all shows them)" in render(result, "md")
     some = fill(table, records, also=["ciga-v1-count"])
     assert [r.key for r in some.rows if r.extra] == ["ciga-v1-count"]
 

@@ -34,7 +34,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 def test_bench_then_table_from_an_empty_folder(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("bench", "table-spmotif", *TINY, *PART, "--seeds=1-2", "--dry-run")
     assert code == 0
-    assert out.count("would run ") == 8
+    assert out.count("erm, ciga-v2: 1-2") == 2
     assert "8 runs, 0 recorded, 8 missing" in out
     code, _, error = run("bench", "table-spmotif", *TINY, *PART, "--seeds=1-2")
     assert code == 0
@@ -82,7 +82,7 @@ def test_two_presets_in_one_folder(run: Run) -> None:
     out = run("table", "table-spmotif", "--preset=published")[1]
     assert "310 of 310 runs are missing" in out
     # From the paper's side both are there, each in its row.
-    out = run("table", *words[:1], *TINY, "--preset=published", "--format=csv")[1]
+    out = run("table", *words[:1], *TINY, "--preset=published", "--format=csv", "--all")[1]
     seeds = {r["method"]: r["seeds"] for r in csv.DictReader(io.StringIO(out)) if r["seeds"] != "0"}
     assert seeds == {"erm": "1", "erm-tuned": "1"}
 
@@ -132,6 +132,32 @@ def test_committed_lines_count_as_recorded(run: Run, tmp_path: Path) -> None:
     (tmp_path / "runs").rename(tmp_path / "gone")
     assert run("table", *words, "--format=csv")[1] == before
     assert "2 recorded before, 0 done now" in run("bench", *words)[2]
+
+
+def test_a_table_without_records_says_what_to_type(run: Run) -> None:
+    """AUDIT U7: `ciga table 2` was refused, and 72 empty cells came without a hint."""
+    code, out, error = run("table", "2")
+    assert code == 0
+    assert "Table 2" in out
+    assert "Nothing of table-real is recorded here yet." in error
+    assert "ciga bench table-real --quick" in error
+    assert "on graph-sst5, graph-twitter, 3 seeds; 24 runs, about" in error
+    assert "360 runs, about" in error
+    code, _, error = run("table", "99")
+    assert code == 2
+    assert "1, 2, 3" in error
+
+
+def test_quick_is_a_slice_of_the_table(run: Run) -> None:
+    code, out, error = run("bench", "1", "--quick", "--dry-run")
+    assert code == 0
+    assert "18 runs, 0 recorded, 18 missing" in out
+    assert "erm, ciga-v1, ciga-v2 on spmotif-struc, spmotif-mixed, 3 seeds." in error
+    assert run("bench", "1", "--quick", "--methods=erm")[0] == 2
+    assert run("bench", "figure-ranks", "--quick")[0] == 2
+    # Sizes and epochs may still be given; the table then shows what was run, by its number or its name.
+    assert run("bench", "1", "--quick", *TINY, "--seeds=1")[0] == 0
+    assert " [1] |" in run("table", "1")[1]
 
 
 def test_list_shows_everything(run: Run) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ciga.errors import unknown
+from ciga.errors import UsageError, unknown
 
 #: Metrics of a record that are not among `ciga.scoring.metrics`: less of them is better.
 SECONDS = "seconds_per_epoch"
@@ -82,6 +82,8 @@ class PaperTable:
     average: bool = False
     ranks: bool = False
     row_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    numbers: Sequence[int] = ()  # in the paper
+    quick: Mapping[str, Any] = field(default_factory=dict)  # see `ciga.bench.slices`
 
     def cell(self, row: Row, column: Column) -> Cell | None:
         """The experiment of one cell; None where the paper leaves it out."""
@@ -145,6 +147,8 @@ class Figure:
     kind: str  # lines, motifs/molecules pictures ("subgraphs") or "ranks"
     pictures: tuple[Picture, ...] = ()
     examples: int = 0
+    numbers: Sequence[int] = ()
+    quick: Mapping[str, Any] = field(default_factory=dict)
 
     def cells(self, methods: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Cell]:
         """The experiments behind this figure."""
@@ -164,6 +168,7 @@ class Statistics:
     title: str
     source: str
     columns: tuple[Column, ...]
+    numbers: Sequence[int] = (4, 5)
 
     def cells(self, methods: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Cell]:
         return []
@@ -180,11 +185,17 @@ def exhibits() -> dict[str, Exhibit]:
     return {e.name: e for e in [*tables, *figures()]}
 
 
-def exhibit(name: str) -> Exhibit:
-    """The table or figure called `name`."""
+def exhibit(name: str, kind: str = "table") -> Exhibit:
+    """The table or figure called `name`, or of this number in the paper; `kind` says which numbers."""
     known = exhibits()
-    if name not in known and f"figure-{name}" in known:
-        name = f"figure-{name}"
+    if name.isdecimal():
+        found = [e for e in known.values() if e.name.startswith(kind) and int(name) in e.numbers]
+        if not found:
+            numbers = sorted(n for e in known.values() if e.name.startswith(kind) for n in e.numbers)
+            said = ", ".join(map(str, numbers))
+            raise UsageError(f"The paper's {kind} {name} is not made of runs: use {said}, or a name.")
+        return found[0]
+    name = next((n for n in (name, f"{kind}-{name}", f"figure-{name}") if n in known), name)
     if name not in known:
         raise unknown("table or figure", name, known)
     return known[name]

@@ -39,6 +39,8 @@ def _failure() -> Figure:
         "appendix (fig:good_fail_*_appdx): 4 figures of 3 panels",
         "lines",
         tuple(pictures),
+        numbers=raw["numbers"],
+        quick=raw["quick"],
     )
 
 
@@ -60,7 +62,16 @@ def _sensitivity(name: str) -> Figure:
         )
     weight = "contrastive loss" if name == "alpha" else "hinge loss"
     picture = Picture(name, f"Sensitivity to {name}, the weight of the {weight}", tuple(panels))
-    return Figure(f"figure-{name}", picture.title, f"fig:hp_sen_{name}", "lines", (picture,))
+    numbers = raw["numbers"][name]
+    return Figure(
+        f"figure-{name}",
+        picture.title,
+        f"fig:hp_sen_{name}",
+        "lines",
+        (picture,),
+        numbers=numbers,
+        quick=raw["quick"],
+    )
 
 
 def _subgraphs() -> Figure:
@@ -76,6 +87,8 @@ def _subgraphs() -> Figure:
         "subgraphs",
         tuple(pictures),
         raw["examples"],
+        numbers=raw["numbers"],
+        quick=raw["quick"],
     )
 
 

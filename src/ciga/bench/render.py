@@ -61,7 +61,9 @@ def render(result: Result, form: str, every: bool = False) -> str:
     return show([(title, to_sheet(result), result.notes), *comparison_sheets(result, every)], form)
 
 
-def comparison_sheets(result: Result, every: bool = False) -> list[tuple[str, Sheet, Sequence[str]]]:
+def comparison_sheets(
+    result: Result, every: bool = False, compact: bool = False
+) -> list[tuple[str, Sheet, Sequence[str]]]:
     """Each method against ERM; with `every`, also each of ours against every other baseline."""
     sheets: list[tuple[str, Sheet, Sequence[str]]] = []
     methods = {r.key: r.method for r in result.rows}
@@ -73,7 +75,7 @@ def comparison_sheets(result: Result, every: bool = False) -> list[tuple[str, Sh
             if shown:
                 where = " on columns that are not the paper's" if extra else ""
                 sheets.append(
-                    (f"Paired comparisons{where}{name}", _tests(result, shown), _test_notes(result))
+                    (f"Paired comparisons{where}{name}", _tests(result, shown, compact), _test_notes(result))
                 )
     return sheets
 
@@ -84,8 +86,8 @@ def show(sheets: Sequence[tuple[str, Sheet, Sequence[str]]], form: str) -> str:
     return "\n".join(draw(title, sheet, notes) for title, sheet, notes in sheets)
 
 
-def to_sheet(result: Result) -> Sheet:
-    """Methods down, datasets across, our numbers over the paper's."""
+def to_sheet(result: Result, compact: bool = False) -> Sheet:
+    """Methods down, datasets across, our numbers over the paper's; `compact` is for narrow screens."""
     several = len(result.selections) > 1
     table = result.table
     header = ["method", *(["selected by"] if several else []), *[c.label for c in result.columns]]
@@ -101,9 +103,9 @@ def to_sheet(result: Result) -> Sheet:
         for place, rule in enumerate(result.selections):
             name = Text(row.label if place == 0 else "")
             line = [name, *([Text(rule)] if several else [])]
-            line += [_cell(result, row, c, rule) for c in result.columns]
-            sheet.lines.append(line + _means(result, row, rule))
-        printed = None if row.source in told else _printed(result, row)
+            line += [_cell(result, row, c, rule, compact) for c in result.columns]
+            sheet.lines.append(line + _means(result, row, rule, compact))
+        printed = None if row.source in told else _printed(result, row, compact)
         told.add(row.source)  # several rows may stand beside one of the paper's: it is shown once
         if printed is not None:
             sheet.quiet.add(len(sheet.lines))
@@ -111,27 +113,33 @@ def to_sheet(result: Result) -> Sheet:
     return sheet
 
 
-def _digits(column: Column) -> int:
-    return 3 if column.scale == 1 else 2
+def _digits(column: Column, compact: bool = False) -> int:
+    return (3 if column.scale == 1 else 2) - compact
 
 
-def _cell(result: Result, row: Row, column: Column, rule: str) -> Text:
+def _number(mean: float, std: float | None, digits: int, compact: bool = False) -> str:
+    """`59.49 (3.50)`, or `59.5±3.5`."""
+    if std is None:
+        return f"{mean:.{digits}f}"
+    return f"{mean:.{digits}f}±{std:.{digits}f}" if compact else f"{mean:.{digits}f} ({std:.{digits}f})"
+
+
+def _cell(result: Result, row: Row, column: Column, rule: str, compact: bool) -> Text:
     entry = result.entry(row, column, rule)
     if entry is None:
         return Text("")
     if entry.mean is None:
         return Text("failed" if entry.failed else MISSING)
-    digits = _digits(column)
-    std = "" if entry.std is None else f" ({entry.std:.{digits}f})"
+    digits = _digits(column, compact)
     bold = result.best(column, rule, row.preset) == row.key
-    return Text(f"{entry.mean:.{digits}f}{std}", bold, len(entry.values))
+    return Text(_number(entry.mean, entry.std, digits, compact), bold, len(entry.values))
 
 
-def _means(result: Result, row: Row, rule: str) -> list[Text]:
+def _means(result: Result, row: Row, rule: str, compact: bool) -> list[Text]:
     """The cells Avg and Rank of a row."""
     out = []
     if result.table.average:
-        digits = _digits(result.columns[0])
+        digits = _digits(result.columns[0], compact)
         value = result.average(row, rule)
         rivals = [r for r in result.rows if r.group != "oracle" and r.preset == row.preset]
         averages = {r.key: a for r in rivals if (a := _sure_average(result, r, rule)) is not None}
@@ -149,7 +157,7 @@ def _sure_average(result: Result, row: Row, rule: str) -> float | None:
     return result.average(row, rule) if all(e is not None and e.enough for e in entries) else None
 
 
-def _printed(result: Result, row: Row) -> list[Text] | None:
+def _printed(result: Result, row: Row, compact: bool) -> list[Text] | None:
     """The paper's line under ours; None if the paper has none for what is shown."""
     table, cells, some = result.table, [], False
     for column in result.columns:
@@ -160,15 +168,16 @@ def _printed(result: Result, row: Row) -> list[Text] | None:
             cells.append(Text(""))
         else:
             digits = 2 if printed[1] is not None or column.scale != 1 else 3
-            std = "" if printed[1] is None else f" ({printed[1]:.2f})"
-            cells.append(Text(f"{printed[0]:.{digits}f}{std}"))
+            digits -= compact and column.scale != 1
+            cells.append(Text(_number(*printed, digits, compact)))
     if not some:
         return None
     whole = [c for c in table.columns if not c.extra] == [c for c in result.columns if not c.extra]
     average = table.printed_average.get(row.source) if whole else None
     rank = table.printed_rank.get(row.source) if whole else None
     if table.average:
-        cells.append(Text("" if average is None else f"{average:.2f}"))
+        digits = 2 - (compact and result.columns[0].scale != 1)
+        cells.append(Text("" if average is None else f"{average:.{digits}f}"))
     if table.ranks or table.average:
         cells.append(Text("" if rank is None else f"{rank:.2f}"))
     return cells
@@ -189,10 +198,10 @@ def _test_notes(result: Result) -> list[str]:
     ]
 
 
-def _tests(result: Result, families: Sequence[Sequence[Comparison]]) -> Sheet:
+def _tests(result: Result, families: Sequence[Sequence[Comparison]], compact: bool) -> Sheet:
     """One line for each comparison; a rule between the families that were corrected together."""
     labels = {r.key: r.label for r in result.rows}
-    digits = _digits(result.columns[0])
+    digits = _digits(result.columns[0], compact)
     sheet = Sheet(
         ["method", "against", "difference", "95 % interval", "P better", "equal", "worse", "p", "datasets"]
     )

@@ -182,7 +182,7 @@ def fill(
     varied = variation.apply([cell for *_, cell in pairs])
     runs: dict[tuple[str, str], tuple[str, ...]] = {}  # (row, column) -> hashes
     recorded: set[str] = set()
-    live: set[tuple[str, str]] = set()
+    live: dict[tuple[str, str], Cell] = {}  # places with anything recorded
     changes: Changes = {}
     for (row, column, _), cell in zip(pairs, varied, strict=True):
         place = row.key, column.key
@@ -192,8 +192,7 @@ def fill(
         recorded |= {c.hash for c in plans if c.seed in got}
         failed = sum(records.failure(c) is not None for c in plans if c.seed not in got)
         if got or failed:
-            live.add(place)
-            _compare_presets(changes, cell, variation)
+            live[place] = cell
         same = metric is None or metric == usual[column.key]
         printed = table.printed.get((row.source, column.key)) if same else None
         for rule in selections:
@@ -223,6 +222,9 @@ def fill(
     result.hidden = hidden_rows, len([c for c in recorded_columns if c not in result.columns])
     shown = {(r.key, c.key) for r in result.rows for c in result.columns}
     result.entries = {k: e for k, e in result.entries.items() if k[:2] in shown}
+    for place, cell in live.items():
+        if place in shown:
+            _compare_presets(changes, cell, variation)
     wanted = {name for place in shown if place in runs for name in runs[place]}
     result.wanted, result.missing = len(wanted), len(wanted - recorded)
     result.notes = [*_notes(result, records, select), *_presets(changes, variation.preset)]
@@ -313,7 +315,8 @@ def _notes(result: Result, records: Records, select: str) -> list[str]:
     if result.missing:
         notes.append(f"{result.missing} of {result.wanted} runs are missing{broken}.")
     if any(result.hidden):
-        what = [f"{n} {word}" for n, word in zip(result.hidden, ("rows", "columns"), strict=True) if n]
+        words = zip(result.hidden, ("row", "column"), strict=True)
+        what = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in words if n]
         notes.append(f"Also recorded, but not the paper's: {' and '.join(what)} (--all shows them).")
     if records.stale:
         notes.append(f"Records left out, made under other defaults: {len(set(records.stale))}.")

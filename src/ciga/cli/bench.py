@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +51,9 @@ def bench(
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Run on a Dask cluster: tcp://host:port.")] = None,
     limit_hours: Annotated[float | None, typer.Option(help="Start no new run after so many hours.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The official small slice: at most half an hour on two cores.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List every table and figure.")] = False,
@@ -61,7 +65,6 @@ def bench(
 ) -> None:
     """Run what a table or figure of the paper still lacks; the same command again continues."""
     from ciga.bench import paper
-    from ciga.bench.estimate import Estimate, hours
     from ciga.bench.grid import jobs
     from ciga.errors import UsageError
 
@@ -73,29 +76,32 @@ def bench(
         raise UsageError("Name a table or figure (ciga bench --list shows them).")
     variation = variation_of(set_, data, epochs, preset, plugin)
     shown = paper.exhibit(name)
+    name = shown.name
     wanted = parse_seeds(seeds)
     if isinstance(shown, paper.Statistics):
         _prepare(shown, variation, datasets)
         return
-    cells = shown.cells(names(methods), names(datasets))
+    if quick:
+        from ciga.bench.slices import quick as slice_of
+
+        if methods or datasets:
+            raise UsageError(
+                "--quick chooses methods and datasets itself: leave --methods and --datasets out."
+            )
+        part = slice_of(shown)
+        cells, wanted = part.cells, wanted or part.seeds
+        variation = replace(variation, settings={**part.settings, **variation.settings})
+        typer.echo(f"quick slice of {name}: {part.words}.", err=True)
+    else:
+        cells = shown.cells(names(methods), names(datasets))
     cells += own_cells(shown, own_rows(row), names(datasets))
     todo = jobs(variation.apply(cells), variation, wanted)
     missing = [j for j in todo if records.find(j.config) is None]
     known_failures = 0 if retry else sum(records.failure(j.config) is not None for j in missing)
     if dry_run:
-        from ciga.parallel import cores
-
-        at_once = workers or cores()
-        total = Estimate(records).total(missing)
-        for job in missing:
-            typer.echo(f"would run {job}")
-        failed = f", {known_failures} failed before (--retry tries them again)" if known_failures else ""
-        typer.echo(
-            f"{name}: {len(todo)} runs, {len(todo) - len(missing)} recorded, {len(missing)} missing{failed}; "
-            f"about {hours(total)} on one core, {hours(total / at_once)} on {at_once}."
-        )
+        _plan(name, todo, missing, known_failures, records, workers)
         return
-    remember(runs_dir, name, variation, wanted, row)
+    remember(runs_dir, name, variation, wanted, row, [*names(methods), *names(datasets)])
     code = _run(name, todo, records, workers, cluster, limit_hours, retry, device)
     if report is not None:
         from ciga.explain.report import report_bench
@@ -107,7 +113,15 @@ def bench(
 
 def table(
     name: Name,
-    format_: Annotated[str, typer.Option("--format", help="md, latex, html or csv.")] = "md",
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", help="screen, md, latex, html or csv; else screen in a terminal, md when piped."
+        ),
+    ] = "auto",
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also rows, columns and comparisons that are not the paper's.")
+    ] = False,
     select: Annotated[
         str,
         typer.Option(help="Selection rule: id-val, ood-val, oracle, last, or all; else each dataset's own."),
@@ -138,17 +152,25 @@ def table(
     from ciga.errors import UsageError
 
     shown = paper.exhibit(name)
+    name = shown.name
     records = records_in(runs_dir, results)
     variation = variation_of(set_, data, epochs, preset, plugin)
     wanted = parse_seeds(seeds)
+    also: list[str] | None = None if all_ else []
     if not (set_ or data or epochs or preset or plugin):
-        variation, more, row = recall(runs_dir, name, row)
+        variation, more, row, benched = recall(runs_dir, name, row)
+        also = None if all_ else benched
         if not wanted and more and not isinstance(shown, paper.Figure | paper.Statistics):
             wanted = sorted({*shown.seeds, *more})
+    form = format_
+    if format_ == "auto":
+        form = "screen" if out is None and sys.stdout.isatty() else "md"
+    if form == "screen" and out is not None:
+        raise UsageError("--format screen is for a terminal: with --out use md, latex, html or csv.")
     if isinstance(shown, paper.Statistics):
         from ciga.bench.datasets import statistics_table
 
-        text = statistics_table(shown, format_, names(datasets), variation)
+        text = statistics_table(shown, "md" if form == "screen" else form, names(datasets), variation)
     elif isinstance(shown, paper.PaperTable):
         result = fill(
             shown,
@@ -160,12 +182,23 @@ def table(
             seeds=wanted,
             metric=metric,
             added=own_rows(row),
+            also=also,
         )
-        text = render(result, format_)
+        if form == "screen":
+            from rich.console import Console
+
+            from ciga.bench.screen import draw_table
+
+            draw_table(result, Console(), all_)
+            _advise(shown, result, records, wanted)
+            return
+        text = render(result, form, all_)
     else:
         raise UsageError(f"{name} is a figure: draw it with  ciga figure {name} --out DIR.")
     if out is None:
         sys.stdout.write(text)
+        if isinstance(shown, paper.PaperTable) and form == "md":
+            _advise(shown, result, records, wanted)
     else:
         from ciga.files import atomic
 
@@ -192,14 +225,44 @@ def figure(
     from ciga.bench import paper
     from ciga.bench.figures import draw
 
+    shown = paper.exhibit(name, "figure")
+    name = shown.name
     variation = variation_of(set_, data, epochs, preset, plugin)
     if not (set_ or data or epochs or preset or plugin):
-        variation, more, _ = recall(runs_dir, name, [])
+        variation, more, *_ = recall(runs_dir, name, [])
         seeds = seeds or (",".join(map(str, more)) if more else None)
-    shown = paper.exhibit(name)
     records = records_in(runs_dir, results)
     for path in draw(shown, records, variation, out, select, parse_seeds(seeds), names(datasets)):
         typer.echo(str(path))
+
+
+def _advise(shown: Any, result: Any, records: Records, seeds: Sequence[int]) -> None:
+    """What to type for the runs that are missing, and how long that takes."""
+    from ciga.bench.estimate import Estimate, hours
+    from ciga.bench.grid import jobs
+    from ciga.bench.slices import quick
+    from ciga.cli.screen import next_step
+    from ciga.errors import UsageError
+    from ciga.parallel import cores
+
+    if not result.missing:
+        next_step(f"ciga figure {shown.name}", "draws its critical-difference diagram")
+        return
+    estimate, variation = Estimate(records), result.variation
+
+    def time(cells: Sequence[Any], wanted: Sequence[int]) -> str:
+        todo = [j for j in jobs(variation.apply(cells), variation, wanted) if records.find(j.config) is None]
+        return f"{len(todo)} runs, about {hours(estimate.total(todo) / cores())} on {cores()} cores"
+
+    nothing = result.missing == result.wanted
+    if nothing:
+        typer.echo(f"Nothing of {shown.name} is recorded here yet.", err=True)
+        try:
+            part = quick(shown)
+            next_step(f"ciga bench {shown.name} --quick", f"{part.words}; {time(part.cells, part.seeds)}")
+        except UsageError:
+            pass
+    next_step(f"ciga bench {shown.name}", f"runs what is missing: {time(shown.cells(), seeds)}")
 
 
 # ---------------------------------------------------------------- what bench does
@@ -240,6 +303,68 @@ def _run(
     for run, error in state.failed.items():
         typer.echo(f"failed: {loop.jobs[run]}: {error}", err=True)
     return 1 if state.failed else 0
+
+
+def _plan(
+    name: str,
+    todo: Sequence[Any],
+    missing: Sequence[Any],
+    failures: int,
+    records: Records,
+    workers: int | None,
+) -> None:
+    """What would run on each dataset, and how long it takes."""
+    from rich.console import Console
+
+    from ciga.bench.estimate import Estimate, hours
+    from ciga.cli.screen import listing
+    from ciga.parallel import cores
+
+    at_once, estimate = workers or cores(), Estimate(records)
+    groups: dict[str, list[Any]] = {}
+    for job in missing:
+        given = ", ".join(f"{k}={v}" for k, v in job.cell.data.items())
+        groups.setdefault(job.cell.dataset + (f"\n({given})" if given else ""), []).append(job)
+    view = listing("dataset", "methods: seeds", "runs", "time")
+    for data, mine in groups.items():
+        seeds: dict[str, list[int]] = {}
+        for job in mine:
+            seeds.setdefault(_method_of(job.cell, [j.cell for j in mine]), []).append(job.seed)
+        alike: dict[str, list[str]] = {}
+        for method, numbers in seeds.items():
+            alike.setdefault(_ranges(numbers), []).append(method)
+        words = "\n".join(f"{', '.join(methods)}: {numbers}" for numbers, methods in alike.items())
+        view.add_row(data, words, str(len(mine)), hours(estimate.total(mine)))
+    view.columns[1].overflow = "fold"
+    for column in (*view.columns[:1], *view.columns[2:]):
+        column.no_wrap = True
+    if groups:
+        Console().print(view, markup=False, highlight=False)
+    total = estimate.total(missing)
+    failed = f", {failures} failed before (--retry tries them again)" if failures else ""
+    typer.echo(
+        f"{name}: {len(todo)} runs, {len(todo) - len(missing)} recorded, {len(missing)} missing{failed}; "
+        f"about {hours(total)} on one core, {hours(total / at_once)} on {at_once}."
+    )
+
+
+def _method_of(cell: Any, beside: Sequence[Any]) -> str:
+    """The method of a cell; with its settings where another cell beside it has the same method."""
+    plain = replace(cell, dataset="", data={}, settings={})
+    same = {str(c.settings) for c in beside if replace(c, dataset="", data={}, settings={}) == plain}
+    shown = plain if len(same) == 1 else replace(plain, settings=cell.settings)
+    return str(shown).replace(" on ", "")
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """[1, 2, 3, 7] -> `1-3,7`, as --seeds takes them."""
+    out: list[list[int]] = []
+    for number in sorted(numbers):
+        if out and number == out[-1][-1] + 1:
+            out[-1].append(number)
+        else:
+            out.append([number])
+    return ",".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in out)
 
 
 def _prepare(shown: Any, variation: Variation, datasets: Sequence[str]) -> None:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from ciga.bench.grid import Records, Variation
     from ciga.bench.paper import Row
 
-Name = Annotated[str, typer.Argument(help="A table or figure (see: ciga bench --list).")]
+Name = Annotated[
+    str, typer.Argument(help="A table or figure, or its number in the paper (see: ciga bench --list).")
+]
 Methods = Annotated[
     list[str],
     typer.Option(
@@ -124,9 +126,23 @@ def own_cells(shown: Any, rows: Sequence[Row], datasets: Sequence[str]) -> list[
 
 
 def remember(
-    runs_dir: Path, name: str, variation: Variation, seeds: Sequence[int], rows: Sequence[str]
+    runs_dir: Path,
+    name: str,
+    variation: Variation,
+    seeds: Sequence[int],
+    rows: Sequence[str],
+    named: Sequence[str] = (),
 ) -> None:
-    """So that `ciga table NAME` shows what `ciga bench NAME` ran."""
+    """So that `ciga table NAME` shows what `ciga bench NAME` ran.
+
+    Args:
+        runs_dir: where runs are kept.
+        name: the table or figure.
+        variation: how its runs differ from the paper's.
+        seeds: those that were asked for.
+        rows: the user's own.
+        named: methods and datasets that were asked for by name.
+    """
     from ciga.files import write_json
 
     said = {
@@ -136,20 +152,23 @@ def remember(
         "plugins": list(variation.plugins),
         "seeds": list(seeds),
         "rows": list(rows),
+        "named": list(named),
     }
     write_json(runs_dir / "bench" / f"{name}.json", said)
 
 
-def recall(runs_dir: Path, name: str, rows: Sequence[str]) -> tuple[Variation, list[int], list[str]]:
-    """What `remember` wrote: variation, seeds and rows."""
+def recall(
+    runs_dir: Path, name: str, rows: Sequence[str]
+) -> tuple[Variation, list[int], list[str], list[str]]:
+    """What `remember` wrote: variation, seeds, rows, and the methods and datasets that were named."""
     from ciga.bench.grid import Variation
     from ciga.registry import load_plugin
 
     file = runs_dir / "bench" / f"{name}.json"
     if not file.is_file():
-        return Variation(), [], list(rows)
+        return Variation(), [], list(rows), []
     said = json.loads(file.read_text())
     for plugin in said["plugins"]:
         load_plugin(plugin)
     variation = Variation(said["data"], said["settings"], said["preset"], tuple(said["plugins"]))
-    return variation, said["seeds"], list(rows) or said["rows"]
+    return variation, said["seeds"], list(rows) or said["rows"], said.get("named", [])

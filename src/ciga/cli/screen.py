@@ -1,0 +1,31 @@
+"""How the command line looks: one kind of table, one way to say what to type next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def listing(*columns: str, title: str | None = None) -> Table:
+    """An open table for a list; columns that must not be cut are set `no_wrap` by the caller."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(
+        *columns,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+
+
+def next_step(command: str, why: str = "") -> None:
+    """The next sensible command, on standard error: it is advice, not a result."""
+    typer.echo(f"Next:  {command}" + (f"   ({why})" if why else ""), err=True)

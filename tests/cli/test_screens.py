@@ -1,0 +1,43 @@
+"""What the commands look like in a terminal of 80 columns: nothing wider, no score or name cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ciga
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """The command in an empty folder, 80 columns wide."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: ciga(monkeypatch, capsys, *words, columns=80)
+
+
+def fits(text: str) -> bool:
+    return max(map(len, text.splitlines())) <= 80 and "…" not in text
+
+
+@pytest.mark.parametrize("number", ["1", "2", "3", "6", "7"])
+def test_tables(run: Run, number: str) -> None:
+    """AUDIT U6: Markdown 300 columns wide on a terminal."""
+    code, out, _ = run("table", number, "--format=screen")
+    assert code == 0
+    assert fits(out)
+    if number == "2":
+        assert "71.8±0.3" in out
+        assert run("table", "2", "--format=screen", "--out=x.md")[0] == 2
+
+
+def test_dry_run(run: Run) -> None:
+    """AUDIT U6: 360 lines."""
+    code, out, _ = run("bench", "2", "--dry-run")
+    assert code == 0
+    assert fits(out.rpartition("table-real:")[0])
+    assert len(out.splitlines()) < 40
+    assert "360 runs, 0 recorded, 360 missing" in out
