@@ -22,9 +22,10 @@ import torch
 from ciga.explain.fidelity import Fidelity, fidelity
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import Batch, GraphStore
-from ciga.models.fit import collect, train
+from ciga.models.fit import collect
 from ciga.models.model import Model
 from ciga.runs.plan import plan
+from ciga.runs.pool.several import run_all
 from ciga.scoring import metrics
 
 EDGES = 8
@@ -106,19 +107,10 @@ def main() -> None:
     print(f"| method | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}", flush=True)
     splits: Splits | None = None
     for method, own in METHODS.items():
-        jobs = [
-            {
-                "dataset": "spmotif-struc",
-                "method": method,
-                "seed": s,
-                "data": data,
-                "settings": schedule | own,
-            }
-            for s in range(1, given.seeds + 1)
-        ]
-        plans = [plan(**job) for job in jobs]
+        first = plan("spmotif-struc", method, data=data, settings=schedule | own)
+        plans = [first.with_seed(s) for s in range(1, given.seeds + 1)]
         splits = splits or plans[0].load()
-        model = collect(plans, train(jobs, given.runs, "cpu"), given.runs, splits)
+        model = collect(plans, run_all(plans, given.runs, device="cpu"), given.runs, splits)
         alone = [
             replace(model, members=[m], seeds=[s]) for s, m in zip(model.seeds, model.members, strict=True)
         ]

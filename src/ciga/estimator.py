@@ -93,7 +93,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         environment of each graph for methods that use it. `validation` is a pair (graphs, labels), best
         drawn from a shifted distribution, by which the epoch is chosen.
         """
-        chosen = resolve(self.method, self.settings, preset="none")
+        chosen = resolve(self.method, self.settings)  # from the preset own-data
         store = as_store(graphs)
         labels = np.asarray(store.y if y is None else y)
         if labels.shape != (store.num_graphs,):

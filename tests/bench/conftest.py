@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ciga.bench.grid import Records, Variation, configs, jobs
+from ciga.bench.grid import Variation, configs, plans
 from ciga.bench.paper import Cell, PaperTable, exhibit
 from ciga.files import write_json
-from ciga.runs.records import Config
+from ciga.runs.records import Config, Records
 
 TINY = Variation(
     data={"train_per_class": "6", "val_per_class": "3", "test_per_class": "3"},
@@ -84,8 +84,8 @@ def book(tmp_path: Path) -> Callable[..., Records]:
     return write
 
 
-def tiny_jobs(methods: Sequence[str] = ("erm", "ciga-v1"), seeds: Sequence[int] = (1, 2)) -> list[Any]:
+def tiny_plans(methods: Sequence[str] = ("erm", "ciga-v1"), seeds: Sequence[int] = (1, 2)) -> list[Any]:
     """A grid of a few seconds: two cells of the SPMotif table."""
     table = exhibit("table-spmotif")
     cells: list[Cell] = table.cells(list(methods), ["spmotif-struc-0.60"])
-    return jobs(TINY.apply(cells), TINY, seeds)
+    return plans(TINY.apply(cells), TINY, seeds)

@@ -15,13 +15,14 @@ import pytest
 
 from ciga.bench import subgraphs
 from ciga.bench.figures import curves, draw
-from ciga.bench.grid import Records, Variation, configs, jobs
+from ciga.bench.grid import Variation, configs, plans
 from ciga.bench.paper import Figure, PaperTable, exhibit
 from ciga.errors import CigaError, UsageError
 from ciga.files import write_json
-from ciga.runs.pool.schedule import Bench
+from ciga.runs.pool.executors import Inline
+from ciga.runs.pool.schedule import Pool
+from ciga.runs.records import Records
 from tests.bench.conftest import TINY, record_of
-from tests.runs.test_pool import InProcess
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: report)")
 PLAIN = Variation()
@@ -152,7 +153,7 @@ def test_subgraphs_of_motifs(tmp_path: Path) -> None:
     assert isinstance(shown, Figure)
     cells = [c for c in shown.cells([], ["spmotif-mixed"]) if c.data["bias"] == 0.9]
     records, small = Records([tmp_path / "runs"]), replace(TINY, data={**TINY.data, "size_shift": "false"})
-    assert Bench(jobs(small.apply(cells), small), records, InProcess(), device="cpu").run().done == 1
+    assert Pool(plans(small.apply(cells), small), records, Inline(), device="cpu").run().done == 1
     paths = draw(shown, records, small, tmp_path, datasets=["spmotif-mixed"])
     assert [p.name for p in paths] == [f"figure-subgraphs-spmotif-mixed-0.90.{s}" for s in ("svg", "png")]
     look(paths)
@@ -177,7 +178,7 @@ def test_subgraphs_of_molecules_from_file_to_picture(tmp_path: Path, monkeypatch
     (tmp_path / "data/DrugOOD/lbap_core_ic50_size.json").write_text(json.dumps(content))
     shown, records, short = exhibit("figure-subgraphs"), Records([tmp_path / "runs"]), replace(TINY, data={})
     cells = shown.cells([], ["drugood-ic50-size"])
-    assert Bench(jobs(short.apply(cells), short), records, InProcess(), device="cpu").run().failed == {}
+    assert Pool(plans(short.apply(cells), short), records, Inline(), device="cpu").run().failed == {}
     drawn: list[Any] = []
     plain = subgraphs._draw_molecules
     monkeypatch.setattr(subgraphs, "_draw_molecules", lambda d, stem: drawn.extend(d) or plain(d, stem))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ciga.bench.estimate import Estimate
-from ciga.bench.grid import Records, Variation, configs, jobs
+from ciga.bench.grid import Variation, configs, plans
 from ciga.bench.paper import exhibit
 from ciga.errors import UsageError
 from ciga.files import write_json
-from tests.bench.conftest import TINY, record_of, tiny_jobs
+from ciga.runs.records import Records
+from tests.bench.conftest import TINY, record_of, tiny_plans
 
 
 def test_every_cell_of_the_paper_can_be_planned() -> None:
@@ -21,10 +21,10 @@ def test_every_cell_of_the_paper_can_be_planned() -> None:
     plain = Variation()
     for name in ("table-spmotif", "table-real", "table-size", "table-single-env", "table-runtime"):
         shown = exhibit(name)
-        assert jobs(shown.cells(["all"], ["all"]), plain, [1])
+        assert plans(shown.cells(["all"], ["all"]), plain, [1])
     for name in ("figure-alpha", "figure-beta", "figure-subgraphs"):
-        assert jobs(exhibit(name).cells(), plain, [1])
-    failure = jobs(exhibit("figure-failure").cells(), plain, [1])
+        assert plans(exhibit(name).cells(), plain, [1])
+    failure = plans(exhibit("figure-failure").cells(), plain, [1])
     assert len(failure) == 252  # of 448 cells: panels share their first line, FIIF and PIIF their structure
 
 
@@ -55,24 +55,24 @@ def test_what_defines_a_row_stays() -> None:
 
 
 def test_seeds_outermost_and_each_run_once() -> None:
-    todo = tiny_jobs(seeds=(1, 2))
-    assert [j.seed for j in todo] == [1, 1, 2, 2]
+    todo = tiny_plans(seeds=(1, 2))
+    assert [p.spec.seed for p in todo] == [1, 1, 2, 2]
     cells = exhibit("table-runtime").cells(["erm"])
     assert len(cells) == 2  # two columns of the same runs
-    assert len(jobs(cells, Variation(), [1])) == 1
+    assert len(plans(cells, Variation(), [1])) == 1
 
 
 def test_a_row_with_its_own_preset() -> None:
     cells = exhibit("table-spmotif").cells(["ciga-v2", "ciga-v2-tuned"], ["spmotif-struc-0.60"])
-    published, tuned = jobs(cells, Variation(), [1])
+    published, tuned = plans(cells, Variation(), [1])
     assert published.config.settings["alpha"] == 4.0
     assert published.config.settings["budget"] == "ratio"
-    assert tuned.spec["preset"] == "tuned"
+    assert tuned.spec.preset == "tuned"
     assert tuned.hash != published.hash
 
 
 def test_records_from_folders_and_lines(tmp_path: Path) -> None:
-    first, second = (j.config for j in tiny_jobs(["erm"], (1, 2)))
+    first, second = (p.config for p in tiny_plans(["erm"], (1, 2)))
     write_json(tmp_path / "runs" / first.hash / "record.json", record_of(first, 0.5))
     (tmp_path / "results").mkdir()
     line = json.dumps(record_of(second, 0.7))
@@ -85,25 +85,13 @@ def test_records_from_folders_and_lines(tmp_path: Path) -> None:
 
 
 def test_a_record_made_under_other_defaults_does_not_count(tmp_path: Path) -> None:
-    config = tiny_jobs(["erm"], (1,))[0].config
+    config = tiny_plans(["erm"], (1,))[0].config
     old = record_of(config, 0.5)
     old["settings"]["dropout"] = 0.77
     write_json(tmp_path / config.hash / "record.json", old)
     records = Records([tmp_path])
     assert records.find(config) is None
     assert "dropout" in records.stale[0]
-
-
-def test_estimates_come_from_the_same_run_with_another_seed() -> None:
-    first, second, other = *tiny_jobs(["erm"], (1, 2)), tiny_jobs(["ciga-v1"], (1,))[0]
-    rough = Estimate().seconds(first)
-    assert rough > 0
-    known = Estimate([record_of(first.config, 0.5, seconds=123.0)])
-    assert known.seconds(second) == 123.0
-    # Of another method nothing is known but how far off the model was here.
-    ratio = known.seconds(other) / Estimate().seconds(other)
-    assert ratio > 5
-    assert known.total([first, second]) == 246.0
 
 
 def test_configs_of_a_cell_differ_in_the_seed_alone() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ciga.bench import paper
-from ciga.bench.estimate import Estimate
-from ciga.bench.grid import Variation, jobs
+from ciga.bench.grid import Variation, plans
 from ciga.bench.slices import quick
 from ciga.errors import UsageError
+from ciga.runs.estimate import Estimate
 
 NAMES = ["table-spmotif", "table-real", "table-size", "table-runtime", "table-single-env"]
 NAMES += ["figure-failure", "figure-alpha", "figure-beta", "figure-subgraphs"]
@@ -22,8 +22,8 @@ def test_a_slice_is_a_part_and_takes_half_an_hour_on_two_cores(name: str) -> Non
     whole = [str(cell) for cell in shown.cells()]
     assert all(str(cell) in whole for cell in part.cells)
     variation = Variation(settings=part.settings)
-    todo = jobs(variation.apply(part.cells), variation, part.seeds)
-    assert Estimate().total(todo) / 2 <= 30 * 60
+    todo = plans(variation.apply(part.cells), variation, part.seeds)
+    assert Estimate().total(p.config for p in todo) / 2 <= 30 * 60
     assert part.seeds == ([1, 2, 3] if name != "figure-subgraphs" else [])
     assert part.cells[0].method in part.words
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ciga.bench.grid import Records, Variation, configs
+from ciga.bench.grid import Variation, configs
 from ciga.bench.paper import PaperTable, exhibit
 from ciga.bench.render import HEADER, render
 from ciga.bench.tables import fill
 from ciga.errors import UsageError
+from ciga.runs.records import Records
 from tests.bench.conftest import record_of
 
 Book = Callable[..., Records]

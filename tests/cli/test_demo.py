@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ciga.cli import demo
+from ciga.runs.plan import Plan, plan
 from tests.helpers import SHORT, TINY, ciga
 
 
-def small(method: str, seed: int, quick: bool) -> dict[str, Any]:
-    """What `demo._job` makes, with less of everything."""
-    data = {**TINY, "bias": 0.9}
-    return {"dataset": demo.DATASET, "method": method, "seed": seed, "data": data, "settings": SHORT}
+def small(method: str, seed: int, quick: bool) -> Plan:
+    """What `demo._plan` makes, with less of everything."""
+    return plan(demo.DATASET, method, seed=seed, data={**TINY, "bias": 0.9}, settings=SHORT)
 
 
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pyplot = pytest.importorskip(
         "matplotlib.pyplot", reason="matplotlib is missing: pip install 'ciga[report]'"
     )
-    monkeypatch.setattr(demo, "_job", small)
+    monkeypatch.setattr(demo, "_plan", small)
     out = tmp_path / "out"
     code, printed, err = ciga(monkeypatch, capsys, "demo", "--quick", "--seeds", 2, "--out", out)
     assert code == 0, err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from ciga.bench.grid import Records
 from ciga.errors import CigaError
 from ciga.runs.pool.cluster import Cluster, pack, unpack
-from ciga.runs.pool.schedule import Bench
+from ciga.runs.pool.executors import Inline
+from ciga.runs.pool.job import Job
+from ciga.runs.pool.schedule import Pool
 from ciga.runs.pool.sent import Sent
+from ciga.runs.records import Records
 from tests.runs.test_pool import Place, undisturbed, wait_for
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (extra: cluster)")
@@ -57,20 +61,55 @@ def test_a_killed_dask_worker_loses_nothing(place: Place, dask: Any) -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    state = Bench(place.jobs(), Records([runs]), executor, device="cpu").run()
+    state = Pool(place.plans(), Records([runs]), executor, device="cpu").run()
     killer.join()
     assert (state.done, state.failed) == (3, {})
     assert place.csv(runs) == expected
     logs = {f.name: f.read_text() for f in (runs / "bench" / "logs").glob("dask-*.log")}
     (log,) = [text for name, text in logs.items() if f"-{killed[0]}-" in name]
-    assert "run spmotif-struc slow-erm" in log
+    assert "run slow-erm" in log
     # What it was at when it was killed has no end in its log, but a record from another worker.
-    assert log.count("run spmotif") > log.count("done")
+    assert log.count("run slow-erm") > log.count("done")
+
+
+CLUSTER = """
+from distributed import LocalCluster
+if __name__ == "__main__":
+    made = LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+    print(made.scheduler_address, flush=True)
+    input()
+"""
+
+
+def test_a_killed_scheduler_is_one_sentence(place: Place) -> None:
+    """What is finished is recorded; the user is told to run the same command again."""
+    script = place.root / "cluster.py"
+    script.write_text(CLUSTER)
+    elsewhere = subprocess.Popen(
+        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert elsewhere.stdout is not None
+    runs = place.root / "runs"
+    place.hold()
+
+    def kill() -> None:
+        wait_for(lambda: list(runs.glob("*/checkpoint.safetensors")))
+        elsewhere.kill()
+        elsewhere.wait()
+
+    killer = threading.Thread(target=kill)
+    executor = Cluster(elsewhere.stdout.readline().strip())
+    killer.start()
+    with pytest.raises(CigaError, match=r"no longer answers.*run the same command again"):
+        Pool(place.plans(), Records([runs]), executor, device="cpu").run()
+    killer.join()
+    place.release()
+    assert Pool(place.plans(), Records([runs]), Inline()).run().done == 3
 
 
 def test_data_a_worker_has_not_is_sent(place: Place) -> None:
     """Packed here, unpacked there: the same splits, written once."""
-    spec = dict(place.jobs("erm")[0].spec)
+    spec = place.plans("erm")[0].spec
     files = pack(spec)
     folder = unpack(files)
     assert unpack(files) == folder
@@ -79,7 +118,7 @@ def test_data_a_worker_has_not_is_sent(place: Place) -> None:
     assert {f.name: f.stat().st_mtime_ns for f in folder.iterdir()} == before
     from ciga.data.dataset import make
 
-    here = make(spec["dataset"], spec["data"]).build()
+    here = make(spec.dataset, spec.data).build()
     assert Sent(folder).build().fingerprint() == here.fingerprint()
 
 
@@ -103,14 +142,14 @@ class Client:
     def nthreads(self) -> dict[str, int]:
         return {"tcp://worker": 1}
 
-    def submit(self, function: Any, spec: dict[str, Any], files: Any, **more: Any) -> Future:
+    def submit(self, function: Any, said: dict[str, Any], files: Any, **more: Any) -> Future:
         from ciga.runs.pool.worker import perform
 
         self.calls += 1
-        if spec["ask_for_data"]:
+        if said["ask_for_data"]:
             return Future({"status": "no-data", "error": "some.json not here"})
-        place = str(self.elsewhere)
-        return Future(perform({**spec, "runs_dir": place, "splits": str(unpack(files))}, lambda m: None))
+        job = Job.from_dict({**said, "runs_dir": str(self.elsewhere), "splits": str(unpack(files))})
+        return Future(perform(job, lambda m: None))
 
     def scatter(self, files: Any, hash: bool) -> Any:
         self.scattered += 1
@@ -125,8 +164,8 @@ def test_a_worker_without_our_folder_or_files(place: Place, monkeypatch: pytest.
     client = Client(place.root / "elsewhere")
     monkeypatch.setattr(distributed, "Client", lambda *args, **kwargs: client)
     records = Records([place.root / "runs"])
-    todo = place.jobs("erm")
-    state = Bench(todo, records, Cluster("tcp://nowhere:1"), device="cpu").run()
+    todo = place.plans("erm")
+    state = Pool(todo, records, Cluster("tcp://nowhere:1"), device="cpu").run()
     assert (state.done, state.failed) == (3, {})
     assert (client.scattered, client.calls) == (1, 6)
     assert all(records.find(job.config) is not None for job in todo)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import subprocess
 import sys
@@ -15,14 +14,17 @@ from typing import Any
 
 import pytest
 
-from ciga.bench.grid import Job, Records, Variation, jobs
+from ciga.bench.grid import Variation, plans
 from ciga.bench.paper import PaperTable, Row, exhibit
 from ciga.bench.render import to_csv
 from ciga.bench.tables import fill
 from ciga.registry import load_plugin
-from ciga.runs.pool.executors import Event, Processes
-from ciga.runs.pool.schedule import Bench, Progress
+from ciga.runs.plan import Plan
+from ciga.runs.pool.executors import Event, Inline, Processes, Take
+from ciga.runs.pool.job import Job
+from ciga.runs.pool.schedule import Pool, PoolState
 from ciga.runs.pool.worker import perform
+from ciga.runs.records import Records
 from tests.bench.conftest import TINY
 
 #: An ERM that writes down when it starts, and after its first epoch waits while it is told to, so that it can
@@ -59,30 +61,6 @@ COLUMN = "spmotif-struc-0.60"
 EPOCHS = {**TINY.settings, "epochs": "5"}
 
 
-class InProcess:
-    """The smallest executor: does everything here, one after the other."""
-
-    prepares = True
-
-    def __init__(self) -> None:
-        self.inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
-
-    def slots(self) -> int:
-        return 1
-
-    def start(self, task: str, spec: Any) -> None:
-        self.inbox.put(Event(task, "end", perform(spec, lambda message: None)))
-
-    def wait(self, seconds: float) -> Event | None:
-        try:
-            return self.inbox.get(timeout=seconds)
-        except queue.Empty:
-            return None
-
-    def close(self) -> None:
-        pass
-
-
 class Place:
     """A folder with the plugin, the tiny grid, and its table."""
 
@@ -96,11 +74,11 @@ class Place:
         assert isinstance(table, PaperTable)
         self.table = table
 
-    def jobs(self, *methods: str) -> list[Job]:
+    def plans(self, *methods: str) -> list[Plan]:
         columns = self.table.select((), [COLUMN])[1]
         rows = [Row(m, m, m, extra=True) for m in methods] or ROWS
         cells = [c for r in rows if (c := self.table.cell(r, columns[0])) is not None]
-        return jobs(self.variation.apply(cells), self.variation, SEEDS)
+        return plans(self.variation.apply(cells), self.variation, SEEDS)
 
     def csv(self, runs: Path) -> str:
         return to_csv(
@@ -143,7 +121,7 @@ def undisturbed(place: Place) -> str:
     if _UNDISTURBED:
         return _UNDISTURBED[0]
     runs = place.root / "undisturbed"
-    state = Bench(place.jobs(), Records([runs]), InProcess()).run()
+    state = Pool(place.plans(), Records([runs]), Inline()).run()
     assert (state.done, state.failed) == (3, {})
     (place.root / "starts").unlink()
     text = place.csv(runs)
@@ -181,7 +159,7 @@ def test_killed_and_started_again(place: Place) -> None:
     bench.communicate()
     assert place.starts() == ["1"]
     place.release()
-    state = Bench(place.jobs(), Records([runs]), InProcess()).run()
+    state = Pool(place.plans(), Records([runs]), Inline()).run()
     assert (state.done, state.failed) == (3, {})
     assert place.csv(runs) == expected
     # The interrupted run went on where it was: it was not prepared a second time.
@@ -202,14 +180,14 @@ def test_a_killed_worker_only_means_another_try(place: Place) -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    state = Bench(place.jobs(), Records([runs]), executor, watch=lambda s, n: news.append(n)).run()
+    state = Pool(place.plans(), Records([runs]), executor, watch=lambda s, n: news.append(n)).run()
     killer.join()
     assert (state.done, state.failed) == (3, {})
     assert place.csv(runs) == expected
     (said,) = [n for n in news if "tried again" in n]
     assert "signal 9" in said
     log = Path(said.split("its log: ")[1].split(")")[0])
-    assert "run spmotif-struc slow-erm" in log.read_text()
+    assert "run slow-erm" in log.read_text()
 
 
 def test_two_benches_at_the_same_time_share_the_work(place: Place) -> None:
@@ -234,47 +212,48 @@ def test_two_benches_at_the_same_time_share_the_work(place: Place) -> None:
 
 def test_failures_are_recorded_and_retried_only_when_asked(place: Place) -> None:
     records = Records([place.root / "runs"])
-    todo = place.jobs("broken-erm", "erm")
-    state = Bench(todo, records, InProcess()).run()
+    todo = place.plans("broken-erm", "erm")
+    state = Pool(todo, records, Inline()).run()
     assert (state.done, len(state.failed)) == (3, 3)
     failure = records.failure(todo[0].config)
     assert failure is not None
     assert "RuntimeError: a bug of the method's" in failure["error"]
     assert "slow.py" in failure["traceback"]
-    again = Bench(todo, records, InProcess()).run()
+    again = Pool(todo, records, Inline()).run()
     assert (again.recorded, again.done, len(again.failed)) == (3, 0, 3)
     assert "--retry" in next(iter(again.failed.values()))
     place.plugin.write_text(PLUGIN)  # the same file: the same runs
-    retried = Bench(todo, records, InProcess(), retry=True).run()
+    retried = Pool(todo, records, Inline(), retry=True).run()
     assert len(retried.failed) == 3
 
 
 def test_a_success_clears_the_failure(place: Place) -> None:
     records = Records([place.root / "runs"])
-    job = place.jobs("erm")[0]
+    job = place.plans("erm")[0]
     records.runs[0].write_failure(job.config, {"error": "earlier", "time": ""})
-    assert Bench([job], records, InProcess()).run().done == 0
-    assert Bench([job], records, InProcess(), retry=True).run().done == 1
+    assert Pool([job], records, Inline()).run().done == 0
+    assert Pool([job], records, Inline(), retry=True).run().done == 1
     assert records.failure(job.config) is None
 
 
-class Dying(InProcess):
+class Dying(Inline):
     """An executor whose worker dies at every task."""
 
-    def start(self, task: str, spec: Any) -> None:
-        self.inbox.put(Event(task, "died", {"error": "worker process 1 ended with signal 9"}))
+    def wait(self, seconds: float, take: Take) -> None:
+        task, _ = self.waiting.pop(0)
+        take(Event(task, "died", {"error": "worker process 1 ended with signal 9"}))
 
 
 def test_a_run_that_kills_its_worker_every_time_is_given_up(place: Place) -> None:
     records = Records([place.root / "runs"])
-    (job,) = place.jobs("erm")[:1]
-    state = Bench([job], records, Dying()).run()
+    (job,) = place.plans("erm")[:1]
+    state = Pool([job], records, Dying()).run()
     assert "died 3 times" in next(iter(state.failed.values()))
     assert "memory" in records.failure(job.config)["error"]
 
 
 def test_no_new_runs_when_the_time_is_up(place: Place) -> None:
-    state = Bench(place.jobs("erm"), Records([place.root / "runs"]), InProcess(), limit_hours=0).run()
+    state = Pool(place.plans("erm"), Records([place.root / "runs"]), Inline(), limit_hours=0).run()
     assert (state.done, state.not_started) == (0, 3)
 
 
@@ -284,9 +263,9 @@ def test_data_that_cannot_be_had_fails_its_runs_without_a_mark(
     """When the files have been fetched, the next bench must simply go on."""
     monkeypatch.setenv("CIGA_DATA", str(place.root / "nothing"))
     cells = exhibit("table-single-env").cells(["erm"], ["drugood-ec50-assay-single"])
-    todo = jobs(cells, Variation(), [1, 2])
+    todo = plans(cells, Variation(), [1, 2])
     records = Records([place.root / "runs"])
-    state = Bench(todo, records, InProcess()).run()
+    state = Pool(todo, records, Inline(prepares=True)).run()
     assert len(state.failed) == 2
     assert "lbap_core_ec50_assay.json" in next(iter(state.failed.values()))
     assert records.failure(todo[0].config) is None
@@ -295,8 +274,8 @@ def test_data_that_cannot_be_had_fails_its_runs_without_a_mark(
 def test_what_another_process_recorded_meanwhile_is_not_run(place: Place) -> None:
     """Busy at first; recorded when looked at again."""
     records = Records([place.root / "runs"])
-    (job,) = place.jobs("erm")[:1]
-    news: list[tuple[Progress, str]] = []
+    (job,) = place.plans("erm")[:1]
+    news: list[tuple[PoolState, str]] = []
     other = records.runs[0]
     held = threading.Event()
     free = threading.Event()
@@ -305,22 +284,23 @@ def test_what_another_process_recorded_meanwhile_is_not_run(place: Place) -> Non
         with other.lock(job.config):
             held.set()
             free.wait(60)
-            spec = {**job.spec, "runs_dir": str(place.root / "elsewhere"), "device": "cpu", "threads": 1}
-            record = perform(spec, lambda message: None)["record"]
+            sent = Job(job.spec, str(place.root / "elsewhere"), "cpu")
+            record = perform(sent, lambda message: None)["record"]
             other.write(job.config, record)
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
     held.wait(60)
-    executor = InProcess()
-    plain = executor.start
+    executor = Inline()
+    plain = executor.wait
 
-    def start(task: str, spec: Any) -> None:
-        plain(task, spec)
+    def wait(seconds: float, take: Take) -> None:
+        plain(seconds, take)
         free.set()
 
-    executor.start = start  # type: ignore[method-assign]
-    state = Bench([job], records, executor, watch=lambda s, n: news.append((s, n))).run()
+    executor.wait = wait  # type: ignore[method-assign]
+    state = Pool([job], records, executor, watch=lambda s, n: news.append((s, n))).run()
     thread.join()
     assert state.done == 1
+    assert any("already in progress" in n and n.endswith("Waiting for it.") for _, n in news)
     assert any("another process" in n for _, n in news)

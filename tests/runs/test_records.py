@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import platform
@@ -31,7 +32,20 @@ def config(**changes: Any) -> Config:
 
 
 def record_of(made: Config, **changes: Any) -> dict[str, Any]:
-    record = {"hash": made.hash, "data": dict(made.data), "settings": dict(made.settings), "selected": {}}
+    record = {
+        "hash": made.hash,
+        "dataset": made.dataset,
+        "method": made.method,
+        "seed": made.seed,
+        "protocol": made.protocol,
+        "data": dict(made.data),
+        "settings": dict(made.settings),
+        "metric": "accuracy",
+        "selection": "last",
+        "selected": {},
+        "epochs": 3,
+        "seconds": 1.5,
+    }
     return {**record, **changes}
 
 
@@ -107,13 +121,46 @@ def test_records_come_from_folders_and_from_lines(tmp_path: Path) -> None:
     for seed in (1, 2):
         made = config(seed=seed)
         runs.write(made, record_of(made, seed=seed))
+    seventh, eighth, ninth = (json.dumps(record_of(config(seed=s))) for s in (7, 8, 9))
     lines = tmp_path / "table.jsonl"
-    lines.write_text('{"seed": 7}\n\n{"seed": 8}\n')
-    assert sorted(r["seed"] for r in runs) == [1, 2, 7, 8]
+    lines.write_text(f"{seventh}\n\n{eighth}\n")
+    (tmp_path / "more.jsonl.gz").write_bytes(gzip.compress(f"{ninth}\n".encode()))
+    assert sorted(r["seed"] for r in runs) == [1, 2, 7, 8, 9]
     assert [r["seed"] for r in runs] == [r["seed"] for r in Runs(tmp_path)]
-    lines.write_text('{"seed": 7}\n{"seed"\n')
+    for seed in (7, 9):  # none of them has a history: lists that are passed on leave it out
+        found = runs.find(config(seed=seed))
+        assert found is not None
+        assert "history" not in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"seed"',
+        "[]",
+        "7",
+        json.dumps(record_of(config(), seed="one")),
+        json.dumps(record_of(config(), settings=[])),
+        json.dumps(record_of(config(), selected={"last": 0.9})),
+        json.dumps({k: v for k, v in record_of(config()).items() if k != "metric"}),
+        "[" * 100_000,
+        '{"seed": "\x00',
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    good = json.dumps(record_of(config()))
+    (tmp_path / "table.jsonl").write_text(f"{good}\n{line}\n")
     with pytest.raises(CigaError, match=r"table\.jsonl is damaged in line 2"):
-        list(runs)
+        list(Runs(tmp_path))
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    packed = gzip.compress((json.dumps(record_of(config())) + "\n").encode())
+    file = tmp_path / "table.jsonl.gz"
+    for damaged in (packed[:-12], b"plain text\n", packed[:14] + bytes([packed[14] ^ 255]) + packed[15:]):
+        file.write_bytes(damaged)
+        with pytest.raises(CigaError, match=r"table\.jsonl\.gz is damaged"):
+            list(Runs(tmp_path))
 
 
 # ---------------------------------------------------------------- writing
@@ -125,7 +172,9 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     with runs.lock(config()) as folder:
         assert folder == tmp_path / config().hash
         with (
-            pytest.raises(Busy, match=f"in progress in .*process {os.getpid()} on {platform.node()}"),
+            pytest.raises(
+                Busy, match=f"This run is already in progress in .*process {os.getpid()} on {platform.node()}"
+            ),
             Runs(tmp_path).lock(config()),
         ):
             pass

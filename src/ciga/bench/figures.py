@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ciga.bench.grid import Records, Variation, configs
+from ciga.bench.grid import Variation, configs
 from ciga.bench.paper import (
     Column,
     Exhibit,
@@ -23,6 +23,7 @@ from ciga.bench.tables import DEFAULT, fill, lower, score
 from ciga.errors import CigaError, UsageError
 from ciga.explain.draw import pyplot
 from ciga.files import atomic
+from ciga.runs.records import Records
 from ciga.scoring.stats import CriticalDifference, critical_difference, spread
 
 # Okabe and Ito's colours, in an order of falling lightness contrast between neighbours.

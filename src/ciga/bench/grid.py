@@ -1,17 +1,19 @@
-"""From cells to runs: what the user changes, what is recorded, what is missing, and how long it takes."""
+"""From the cells of a table to its runs, with what the user changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ciga import options
 from ciga.bench.paper import Cell
-from ciga.errors import CigaError, UsageError, unknown
-from ciga.runs.records import Config, Runs
+from ciga.errors import UsageError, unknown
+from ciga.runs.records import Config
+
+if TYPE_CHECKING:
+    from ciga.runs.plan import Plan
 
 #: The preset of the paper's own settings: what the tables start from, and are compared with.
 PUBLISHED = "published"
@@ -87,90 +89,24 @@ def _setting_names(method: str) -> frozenset[str]:
     return frozenset(k for kind in (methods[method], Backbone, Training) for k in options.fields_of(kind))
 
 
-@dataclass(frozen=True)
-class Job:
-    """One run to be done; `spec` says it in JSON, for a process or machine elsewhere."""
-
-    cell: Cell
-    seed: int
-    config: Config
-    spec: Mapping[str, Any]
-
-    @property
-    def hash(self) -> str:
-        return self.config.hash
-
-    def __str__(self) -> str:
-        return f"{self.cell}, seed {self.seed}"
-
-
 def configs(cell: Cell, variation: Variation, seeds: Sequence[int] = ()) -> list[Config]:
     """The configuration of each seed of a cell (already varied)."""
+    return [planned.config for planned in _plans(cell, variation, seeds)]
+
+
+def plans(cells: Iterable[Cell], variation: Variation, seeds: Sequence[int] = ()) -> list[Plan]:
+    """The runs of these cells (already varied), each once, the first seed of every cell before the second."""
+    ranked: dict[str, tuple[int, Plan]] = {}
+    for cell in cells:
+        for place, planned in enumerate(_plans(cell, variation, seeds)):
+            ranked.setdefault(planned.hash, (place, planned))
+    return [planned for _, planned in sorted(ranked.values(), key=lambda pair: pair[0])]
+
+
+def _plans(cell: Cell, variation: Variation, seeds: Sequence[int]) -> list[Plan]:
+    """A cell's runs, resolved once for all its seeds."""
     from ciga.runs.plan import plan
 
-    given = tuple(seeds) or cell.seeds
-    first = plan(
-        cell.dataset,
-        cell.method,
-        seed=given[0],
-        data=cell.data,
-        settings=cell.settings,
-        preset=cell.preset or variation.preset,
-        protocol=cell.protocol,
-        plugins=variation.plugins,
-    ).config
-    return [replace(first, seed=seed) for seed in given]
-
-
-def jobs(cells: Iterable[Cell], variation: Variation, seeds: Sequence[int] = ()) -> list[Job]:
-    """The runs of these cells (already varied), each once, the first seed of every cell before the second."""
-    found: dict[str, Job] = {}
-    ranked: list[tuple[int, Job]] = []
-    for cell in cells:
-        for place, config in enumerate(configs(cell, variation, seeds)):
-            if config.hash not in found:
-                spec = {
-                    "dataset": cell.dataset,
-                    "method": cell.method,
-                    "seed": config.seed,
-                    "data": dict(cell.data),
-                    "settings": dict(cell.settings),
-                    "preset": cell.preset or variation.preset,
-                    "protocol": cell.protocol,
-                    "plugins": list(variation.plugins),
-                }
-                found[config.hash] = Job(cell, config.seed, config, spec)
-                ranked.append((place, found[config.hash]))
-    return [job for _, job in sorted(ranked, key=lambda pair: pair[0])]
-
-
-class Records:
-    """Finished runs from several folders: the first is written to, the others are only read."""
-
-    def __init__(self, folders: Iterable[str | Path]) -> None:
-        self.runs = [Runs(folder) for folder in folders]
-        self.stale: list[str] = []  # why a record was not taken
-
-    def find(self, config: Config) -> dict[str, Any] | None:
-        """The record of this configuration; one made under other defaults does not count."""
-        for runs in self.runs:
-            try:
-                record = runs.find(config)
-            except CigaError as error:
-                self.stale.append(str(error))
-                continue
-            if record is not None:
-                return record
-        return None
-
-    def failure(self, config: Config) -> dict[str, Any] | None:
-        """Why this run failed when it was last tried."""
-        return self.runs[0].failure(config)
-
-    def __iter__(self) -> Any:
-        seen: set[str] = set()
-        for runs in self.runs:
-            for record in runs:
-                if record["hash"] not in seen:
-                    seen.add(record["hash"])
-                    yield record
+    first, *others = tuple(seeds) or cell.seeds
+    planned = plan(cell.with_seed(first, variation.preset, variation.plugins))
+    return [planned, *(planned.with_seed(seed) for seed in others)]

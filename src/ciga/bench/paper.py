@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from ciga.errors import UsageError, unknown
+from ciga.runs.spec import RunSpec
 
 #: Metrics of a record that are not among `ciga.scoring.metrics`: less of them is better.
 SECONDS = "seconds_per_epoch"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One experiment, to be repeated with several seeds."""
+class Cell(RunSpec):
+    """One experiment: a run that is repeated with several seeds; no preset means the user's."""
 
-    dataset: str
-    method: str
-    seeds: tuple[int, ...]
-    data: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    protocol: str = "ood"
-    preset: str = ""  # empty: whatever the user starts from
+    seeds: tuple[int, ...] = (1,)
 
-    def __str__(self) -> str:
-        given = ", ".join(f"{k}={v}" for k, v in {**self.data, **self.settings}.items())
-        kind = " (IID)" if self.protocol == "iid" else f" ({self.preset})" if self.preset else ""
-        return f"{self.method}{kind} on {self.dataset}" + (f" ({given})" if given else "")
+    def with_seed(self, seed: int, preset: str = "", plugins: tuple[str, ...] = ()) -> RunSpec:
+        """One run of it."""
+        run = {f.name: getattr(self, f.name) for f in fields(RunSpec)}
+        return RunSpec(**{**run, "seed": seed, "preset": self.preset or preset, "plugins": plugins})
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,15 @@ class PaperTable:
         if not (row.extra or column.extra or (row.key, column.key) in self.printed):
             return None
         data = {**column.data, **self.row_data.get(row.key, {})}
-        return Cell(column.dataset, row.method, self.seeds, data, row.settings, row.protocol, row.preset)
+        return Cell(
+            column.dataset,
+            row.method,
+            data=data,
+            settings=row.settings,
+            preset=row.preset,
+            protocol=row.protocol,
+            seeds=self.seeds,
+        )
 
     def select(
         self, methods: Sequence[str] = (), datasets: Sequence[str] = (), extra: Iterable[Row] = ()

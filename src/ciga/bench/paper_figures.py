@@ -23,7 +23,8 @@ def _failure() -> Figure:
         points = []
         for bias in raw["biases"]:
             data = {"bias": bias, "size_shift": picture["size_shift"], **raw["data"]}
-            points.append((bias, Cell(dataset, spec["method"], seeds, data, spec.get("settings", {}))))
+            settings = spec.get("settings", {})
+            points.append((bias, Cell(dataset, spec["method"], data=data, settings=settings, seeds=seeds)))
         return Line(f"{kind}-{spec['label']}", tuple(points))
 
     pictures = []
@@ -53,7 +54,16 @@ def _sensitivity(name: str) -> Figure:
         fixed = {} if name == "alpha" else {"alpha": spec["alpha"]}
         seeds = tuple(range(1, spec["seeds"] + 1))
         points = tuple(
-            (x, Cell(spec["dataset"], method, seeds, spec.get("data", {}), {**fixed, name: x}))
+            (
+                x,
+                Cell(
+                    spec["dataset"],
+                    method,
+                    data=spec.get("data", {}),
+                    settings={**fixed, name: x},
+                    seeds=seeds,
+                ),
+            )
             for x in raw["grid"]
         )
         title = spec["title"] + "".join(f", {k} = {v}" for k, v in fixed.items())
@@ -77,7 +87,7 @@ def _sensitivity(name: str) -> Figure:
 def _subgraphs() -> Figure:
     raw = source()["subgraphs"]
     pictures = [
-        Picture(s["key"], s["title"], cell=Cell(s["dataset"], raw["method"], (1,), s.get("data", {})))
+        Picture(s["key"], s["title"], cell=Cell(s["dataset"], raw["method"], data=s.get("data", {})))
         for s in [*raw["motifs"], *raw["molecules"]]
     ]
     return Figure(

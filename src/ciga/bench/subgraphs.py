@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ciga.bench.grid import Records, Variation
+from ciga.bench.grid import Variation
 from ciga.bench.paper import Cell, Figure, Picture
 from ciga.bench.tables import DEFAULT
 from ciga.errors import CigaError
@@ -16,6 +16,7 @@ from ciga.explain.draw import gallery
 from ciga.files import atomic, read_tensors
 from ciga.graphs.store import GraphStore
 from ciga.nn.encoder import Spec
+from ciga.runs.records import Records
 from ciga.training.ensemble import infer
 
 
@@ -46,15 +47,7 @@ def _model(cell: Cell, records: Records, variation: Variation, select: str) -> t
     from ciga.runs.plan import plan
 
     for seed in cell.seeds:
-        planned = plan(
-            cell.dataset,
-            cell.method,
-            seed=seed,
-            data=cell.data,
-            settings=cell.settings,
-            preset=cell.preset or variation.preset,
-            plugins=variation.plugins,
-        )
+        planned = plan(cell.with_seed(seed, variation.preset, variation.plugins))
         record = records.find(planned.config)
         if record is None:
             continue

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from ciga.bench.grid import PUBLISHED, Records, Variation, configs
+from ciga.bench.grid import PUBLISHED, Variation, configs
 from ciga.bench.paper import SECONDS, Cell, Column, PaperTable, Row
 from ciga.errors import UsageError, unknown
+from ciga.runs.records import Records
 from ciga.scoring.metrics import EXPLANATION_METRICS, LOWER_IS_BETTER, METRICS
 from ciga.scoring.selection import SELECTORS
 from ciga.scoring.stats import EQUAL, LEAST, Comparison, Interval, compare, interval, ranks

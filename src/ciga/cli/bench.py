@@ -33,7 +33,10 @@ from ciga.cli.bench_options import (
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
 
 if TYPE_CHECKING:
-    from ciga.bench.grid import Records, Variation
+    from ciga.bench.grid import Variation
+    from ciga.runs.plan import Plan
+    from ciga.runs.records import Records
+    from ciga.runs.spec import RunSpec
 
 
 def bench(
@@ -47,10 +50,12 @@ def bench(
     preset: Preset = None,
     row: Rows = [],  # noqa: B006
     workers: Annotated[
-        int | None, typer.Option(help="Processes, one thread each; else one a core.", min=1)
+        int | None, typer.Option(help="Processes, one thread each; else one per core.", min=1)
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Run on a Dask cluster: tcp://host:port.")] = None,
-    limit_hours: Annotated[float | None, typer.Option(help="Start no new run after so many hours.")] = None,
+    limit_hours: Annotated[
+        float | None, typer.Option(help="Start no new run after this number of hours.")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="The official small slice: at most half an hour on two cores.")
     ] = False,
@@ -65,7 +70,7 @@ def bench(
 ) -> None:
     """Run what a table or figure of the paper still lacks; the same command again continues."""
     from ciga.bench import paper
-    from ciga.bench.grid import jobs
+    from ciga.bench.grid import plans
     from ciga.errors import UsageError
 
     records = records_in(runs_dir, results)
@@ -74,6 +79,8 @@ def bench(
         return
     if name is None:
         raise UsageError("Name a table or figure (ciga bench --list shows them).")
+    if limit_hours is not None and not limit_hours >= 0:
+        raise UsageError(f"--limit-hours {limit_hours}: give a number of hours, such as 0.5.")
     variation = variation_of(set_, data, epochs, preset, plugin)
     shown = paper.exhibit(name)
     name = shown.name
@@ -95,9 +102,9 @@ def bench(
     else:
         cells = shown.cells(names(methods), names(datasets))
     cells += own_cells(shown, own_rows(row), names(datasets))
-    todo = jobs(variation.apply(cells), variation, wanted)
-    missing = [j for j in todo if records.find(j.config) is None]
-    known_failures = 0 if retry else sum(records.failure(j.config) is not None for j in missing)
+    todo = plans(variation.apply(cells), variation, wanted)
+    missing = [p for p in todo if records.find(p.config) is None]
+    known_failures = 0 if retry else sum(records.failure(p.config) is not None for p in missing)
     if dry_run:
         _plan(name, todo, missing, known_failures, records, workers)
         return
@@ -106,7 +113,7 @@ def bench(
     if report is not None:
         from ciga.explain.report import report_bench
 
-        report_bench([r for j in todo if (r := records.find(j.config)) is not None], report)
+        report_bench([r for p in todo if (r := records.find(p.config)) is not None], report)
         typer.echo(f"report: {report}", err=True)
     raise typer.Exit(code)
 
@@ -238,12 +245,12 @@ def figure(
 
 def _advise(shown: Any, result: Any, records: Records, seeds: Sequence[int]) -> None:
     """What to type for the runs that are missing, and how long that takes."""
-    from ciga.bench.estimate import Estimate, hours
-    from ciga.bench.grid import jobs
+    from ciga.bench.grid import plans
     from ciga.bench.slices import quick
     from ciga.cli.screen import next_step
     from ciga.errors import UsageError
     from ciga.parallel import cores
+    from ciga.runs.estimate import Estimate, hours
 
     if not result.missing:
         next_step(f"ciga figure {shown.name}", "draws its critical-difference diagram")
@@ -251,7 +258,8 @@ def _advise(shown: Any, result: Any, records: Records, seeds: Sequence[int]) -> 
     estimate, variation = Estimate(records), result.variation
 
     def time(cells: Sequence[Any], wanted: Sequence[int]) -> str:
-        todo = [j for j in jobs(variation.apply(cells), variation, wanted) if records.find(j.config) is None]
+        planned = [p.config for p in plans(variation.apply(cells), variation, wanted)]
+        todo = [config for config in planned if records.find(config) is None]
         return f"{len(todo)} runs, about {hours(estimate.total(todo) / cores())} on {cores()} cores"
 
     nothing = result.missing == result.wanted
@@ -270,7 +278,7 @@ def _advise(shown: Any, result: Any, records: Records, seeds: Sequence[int]) -> 
 
 def _run(
     name: str,
-    todo: Sequence[Any],
+    todo: Sequence[Plan],
     records: Records,
     workers: int | None,
     cluster: str | None,
@@ -280,8 +288,9 @@ def _run(
 ) -> int:
     from ciga.cli.progress import bench_bar
     from ciga.parallel import cores
+    from ciga.runs.estimate import Estimate
     from ciga.runs.pool.executors import Executor, Processes
-    from ciga.runs.pool.schedule import Bench
+    from ciga.runs.pool.schedule import Pool
 
     executor: Executor
     if cluster is not None:
@@ -291,24 +300,31 @@ def _run(
     else:
         executor = Processes(workers or cores(), records.runs[0].root / "bench" / "logs")
     with bench_bar(name) as watch:
-        loop = Bench(
-            todo, records, executor, device=device, retry=retry, limit_hours=limit_hours, watch=watch
+        pool = Pool(
+            todo,
+            records,
+            executor,
+            device=device,
+            retry=retry,
+            limit_hours=limit_hours,
+            estimate=Estimate(records),
+            watch=watch,
         )
-        state = loop.run()
+        state = pool.run()
     typer.echo(
         f"{name}: {state.total} runs, {state.recorded} recorded before, {state.done} done now, "
         f"{len(state.failed)} failed, {state.not_started} not started.",
         err=True,
     )
     for run, error in state.failed.items():
-        typer.echo(f"failed: {loop.jobs[run]}: {error}", err=True)
+        typer.echo(f"failed: {pool.plans[run]}: {error}", err=True)
     return 1 if state.failed else 0
 
 
 def _plan(
     name: str,
-    todo: Sequence[Any],
-    missing: Sequence[Any],
+    todo: Sequence[Plan],
+    missing: Sequence[Plan],
     failures: int,
     records: Records,
     workers: int | None,
@@ -316,31 +332,32 @@ def _plan(
     """What would run on each dataset, and how long it takes."""
     from rich.console import Console
 
-    from ciga.bench.estimate import Estimate, hours
     from ciga.cli.screen import listing
     from ciga.parallel import cores
+    from ciga.runs.estimate import Estimate, hours
 
     at_once, estimate = workers or cores(), Estimate(records)
-    groups: dict[str, list[Any]] = {}
-    for job in missing:
-        given = ", ".join(f"{k}={v}" for k, v in job.cell.data.items())
-        groups.setdefault(job.cell.dataset + (f"\n({given})" if given else ""), []).append(job)
+    groups: dict[str, list[Plan]] = {}
+    for planned in missing:
+        given = ", ".join(f"{k}={v}" for k, v in planned.spec.data.items())
+        groups.setdefault(planned.spec.dataset + (f"\n({given})" if given else ""), []).append(planned)
     view = listing("dataset", "methods: seeds", "runs", "time")
     for data, mine in groups.items():
         seeds: dict[str, list[int]] = {}
-        for job in mine:
-            seeds.setdefault(_method_of(job.cell, [j.cell for j in mine]), []).append(job.seed)
+        for planned in mine:
+            name_of = _method_of(planned.spec, [p.spec for p in mine])
+            seeds.setdefault(name_of, []).append(planned.spec.seed)
         alike: dict[str, list[str]] = {}
         for method, numbers in seeds.items():
             alike.setdefault(_ranges(numbers), []).append(method)
         words = "\n".join(f"{', '.join(methods)}: {numbers}" for numbers, methods in alike.items())
-        view.add_row(data, words, str(len(mine)), hours(estimate.total(mine)))
+        view.add_row(data, words, str(len(mine)), hours(estimate.total(p.config for p in mine)))
     view.columns[1].overflow = "fold"
     for column in (*view.columns[:1], *view.columns[2:]):
         column.no_wrap = True
     if groups:
         Console().print(view, markup=False, highlight=False)
-    total = estimate.total(missing)
+    total = estimate.total(p.config for p in missing)
     failed = f", {failures} failed before (--retry tries them again)" if failures else ""
     typer.echo(
         f"{name}: {len(todo)} runs, {len(todo) - len(missing)} recorded, {len(missing)} missing{failed}; "
@@ -348,12 +365,15 @@ def _plan(
     )
 
 
-def _method_of(cell: Any, beside: Sequence[Any]) -> str:
-    """The method of a cell; with its settings where another cell beside it has the same method."""
-    plain = replace(cell, dataset="", data={}, settings={})
-    same = {str(c.settings) for c in beside if replace(c, dataset="", data={}, settings={}) == plain}
-    shown = plain if len(same) == 1 else replace(plain, settings=cell.settings)
-    return str(shown).replace(" on ", "")
+def _method_of(spec: RunSpec, beside: Sequence[RunSpec]) -> str:
+    """The method of a run; with its preset and settings where runs beside it differ in them."""
+    kind = " (IID)" if spec.protocol == "iid" else ""
+    if not kind and len({s.preset for s in beside}) > 1:
+        kind = f" ({spec.preset})"
+    alike = (spec.method, spec.preset, spec.protocol)
+    same = {str(s.settings) for s in beside if (s.method, s.preset, s.protocol) == alike}
+    given = ", ".join(f"{k}={v}" for k, v in spec.settings.items()) if len(same) > 1 else ""
+    return f"{spec.method}{kind}" + (f" ({given})" if given else "")
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -390,8 +410,8 @@ def _list(records: Records) -> None:
     from rich.table import Table as View
 
     from ciga.bench import paper
-    from ciga.bench.estimate import Estimate
-    from ciga.bench.grid import Variation, jobs
+    from ciga.bench.grid import Variation, plans
+    from ciga.runs.estimate import Estimate
 
     estimate = Estimate(records)
     view = View(
@@ -410,9 +430,9 @@ def _list(records: Records) -> None:
             add(name, shown, str(len(shown.columns)), "none", "", "0")
             continue
         cells = shown.cells()
-        todo = jobs(cells, Variation())
-        done = sum(records.find(j.config) is not None for j in todo)
-        total = estimate.total(todo) / 3600
+        todo = plans(cells, Variation())
+        done = sum(records.find(p.config) is not None for p in todo)
+        total = estimate.total(p.config for p in todo) / 3600
         distinct = len({json.dumps(vars(c), sort_keys=True) for c in cells})
         add(name, shown, str(distinct), str(len(todo)), str(done), f"{total:.1f}")
     Console().print(view)

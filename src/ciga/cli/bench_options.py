@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ciga.bench.grid import Records, Variation
+    from ciga.bench.grid import Variation
     from ciga.bench.paper import Row
+    from ciga.runs.records import Records
 
 Name = Annotated[
     str, typer.Argument(help="A table or figure, or its number in the paper (see: ciga bench --list).")
@@ -28,11 +29,12 @@ Datasets = Annotated[
     typer.Option("--datasets", help="Only these columns, comma-separated; all: also those not in the paper."),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, like 1-5 or 1,3,5; else the paper's.")]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="At most so many epochs (--set epochs=N).")]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="Maximum number of epochs (--set epochs=N).")]
 Preset = Annotated[
     str | None,
     typer.Option(
-        "--preset", help="Settings to start from: published (the paper's; default), tuned, or none."
+        "--preset",
+        help="Settings to start from: published (the default: these are the paper's tables), tuned, none.",
     ),
 ]
 Rows = Annotated[
@@ -43,26 +45,29 @@ Also = Annotated[
     list[Path], typer.Option("--results", help="Folders with more records (*.jsonl), only read.")
 ]
 ALSO = [Path("results")]
+#: Nobody repeats an experiment more often; a slip of the finger must not fill the memory.
+MOST_SEEDS = 1000
 
 
 def parse_seeds(text: str | None) -> list[int]:
     """`1-3,7` -> [1, 2, 3, 7]; None -> []."""
     from ciga.errors import UsageError
 
-    out: list[int] = []
-    for part in (text or "").split(","):
-        if part.strip():
-            first, dash, last = part.strip().partition("-")
-            try:
-                numbers = range(int(first), int(last if dash else first) + 1)
-            except ValueError:
-                raise UsageError(
-                    f"--seeds takes numbers and ranges like 1-5 or 1,3,5, not '{text}'."
-                ) from None
-            if not numbers:
-                raise UsageError(f"--seeds {text}: {part} is an empty range.")
-            out += [n for n in numbers if n not in out]
-    return out
+    if text is None:
+        return []
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        try:
+            numbers = range(int(first), int(last if dash else first) + 1)
+        except ValueError:
+            raise UsageError(f"--seeds takes numbers and ranges like 1-5 or 1,3,5, not '{text}'.") from None
+        if not numbers:
+            raise UsageError(f"--seeds {text}: {part} is an empty range.")
+        if len(numbers) > MOST_SEEDS or len(found) + len(numbers) > MOST_SEEDS:
+            raise UsageError(f"--seeds {text}: at most {MOST_SEEDS} seeds at a time.")
+        found |= dict.fromkeys(numbers)
+    return list(found)
 
 
 def names(given: Sequence[str]) -> list[str]:
@@ -72,7 +77,7 @@ def names(given: Sequence[str]) -> list[str]:
 
 def records_in(runs_dir: Path, results: Sequence[Path]) -> Records:
     """Where finished runs are looked up; new ones go to the first folder."""
-    from ciga.bench.grid import Records
+    from ciga.runs.records import Records
 
     return Records([runs_dir, *(r for r in results if r != runs_dir)])
 

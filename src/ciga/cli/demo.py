@@ -16,9 +16,11 @@ from ciga.explain.draw import gallery
 from ciga.explain.pages import report_runs
 from ciga.files import read_tensors, write_json
 from ciga.graphs.splits import Splits
-from ciga.models.fit import train
 from ciga.nn.encoder import Spec
 from ciga.runs.plan import Plan, plan
+from ciga.runs.pool.several import run_all
+from ciga.runs.spec import RunSpec
+from ciga.runs.types import Record
 from ciga.training.ensemble import infer
 
 DATASET = "spmotif-struc"
@@ -36,52 +38,47 @@ def demo(out: Path, seeds: int, quick: bool) -> None:
         "[bold]The task[/]: which motif (cycle, house, crane) hangs on the base graph? In training the base\n"
         "gives the motif away 9 times in 10; in the test it tells nothing, and graphs are four times larger."
     )
-    jobs = [_job(method, seed, quick) for seed in range(1, seeds + 1) for method in METHODS]
+    plans = [_plan(method, seed, quick) for seed in range(1, seeds + 1) for method in METHODS]
     with epoch_bar("training") as bar:
-        records = train(jobs, out / "runs", on_epochs=bar.overall)
+        records = run_all(plans, out / "runs", on_epochs=bar.overall)
     console.print(_table(records, seeds))
     picture = out / "subgraphs.png"
-    _draw(_plan(OURS, 1, quick), out / "runs", picture)
+    _draw(next(p for p in plans if p.config.method == OURS), out / "runs", picture)
     write_json(out / "records.json", records)
     page = out / "report.html"
     with console.status("writing the report"):
-        _report(records, seeds, quick, out / "runs", page)
+        _report(plans, records, out / "runs", page)
     console.print(
         f"table and records: {out / 'records.json'}\npicture: {picture}\nreport: {page}", soft_wrap=True
     )
 
 
-def _job(method: str, seed: int, quick: bool) -> dict[str, Any]:
-    """The arguments of `plan` for one run."""
+def _plan(method: str, seed: int, quick: bool) -> Plan:
     counts = (300, 100, 100) if quick else (3000, 500, 500)
     data = {
         "bias": 0.9,
         **dict(zip(("train_per_class", "val_per_class", "test_per_class"), counts, strict=True)),
     }
-    return {"dataset": DATASET, "method": method, "seed": seed, "data": data, "settings": {"epochs": EPOCHS}}
+    return plan(RunSpec(DATASET, method, seed, data, {"epochs": EPOCHS}))
 
 
-def _plan(method: str, seed: int, quick: bool) -> Plan:
-    return plan(**_job(method, seed, quick))
-
-
-def _report(records: list[dict[str, Any]], seeds: int, quick: bool, runs_dir: Path, page: Path) -> None:
+def _report(plans: list[Plan], records: list[Record], runs_dir: Path, page: Path) -> None:
     """The page of CIGA's runs, with ERM's as the yardstick."""
-    plans = {method: [_plan(method, seed, quick) for seed in range(1, seeds + 1)] for method in METHODS}
+    planned = {method: [p for p in plans if p.config.method == method] for method in METHODS}
     found = {method: [r for r in records if r["method"] == method] for method in METHODS}
     report_runs(
-        plans[OURS],
+        planned[OURS],
         found[OURS],
         runs_dir,
         page,
-        rivals=plans[BASELINE],
+        rivals=planned[BASELINE],
         rival_records=found[BASELINE],
         title="CIGA against ERM on SPMotif at bias 0.9",
         gallery=60,
     )
 
 
-def _table(records: list[dict[str, Any]], seeds: int) -> Table:
+def _table(records: list[Record], seeds: int) -> Table:
     rules = {r["method"]: r["selection"] for r in records}
     told = ", ".join(dict.fromkeys(rules.values()))
     table = Table(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, RunsDir
+from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, Preset, RunsDir
 from ciga.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def fit(
     set_: Pairs = [],  # noqa: B006 (typer copies it)
     data: DataPairs = [],  # noqa: B006
     settings: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="Settings to start from; else own-data for files, tuned for datasets.")
-    ] = None,
+    preset: Preset = None,
     runs_dir: RunsDir = Path("runs"),
     plugin: Plugins = [],  # noqa: B006
     device: Device = "auto",
@@ -56,7 +54,7 @@ def fit(
     from ciga.models.fit import fit_ensemble
     from ciga.models.folder import check_free
     from ciga.registry import load_plugin
-    from ciga.runs.settings import DEFAULT_PRESET, read_settings
+    from ciga.runs.settings import read_settings
 
     check_free(out)  # before hours of training, not after
     for file in plugin:
@@ -67,17 +65,16 @@ def fit(
     values |= options.parse_pairs(set_, "--set")
     if epochs is not None:
         values["epochs"] = epochs
-    start = preset or ("own-data" if dataset in ("csv", "pyg") else DEFAULT_PRESET)
     with epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
         if tune:
-            values |= _tuned(dataset, method, chosen, values, start, tune, plugin, runs_dir, device)
+            values |= _tuned(dataset, method, chosen, values, preset or "", tune, plugin, runs_dir, device)
         model = fit_ensemble(
             dataset,
             method,
             seeds=seeds,
             data=chosen,
             settings=values,
-            preset=start,
+            preset=preset or "",
             plugins=plugin,
             runs_dir=runs_dir,
             device=device,

@@ -74,14 +74,14 @@ def epoch_bar(title: str, enabled: bool = True) -> Iterator[EpochBar]:
 
 @contextmanager
 def bench_bar(name: str) -> Iterator[Any]:
-    """Overall progress of a bench: a watcher for `ciga.runs.pool.schedule.Bench`.
+    """Overall progress of a bench: a watcher for `ciga.runs.pool.schedule.Pool`.
 
     A bar with an estimate in a terminal, and in any case a line for every run that ends.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from ciga.bench.estimate import hours
+    from ciga.runs.estimate import hours
 
     console = Console(stderr=True, soft_wrap=True)
     bar = Progress(
@@ -100,7 +100,7 @@ def bench_bar(name: str) -> Iterator[Any]:
         ended = state.recorded + state.done + len(state.failed)
         left = "" if state.seconds_left is None else f"about {hours(state.seconds_left)} left"
         failed = f", {len(state.failed)} failed" if state.failed else ""
-        now = "; ".join(where for where in state.running.values() if where.startswith("epoch"))
+        now = "; ".join(str(standing) for standing in state.running.values() if standing.epoch)
         bar.update(task, completed=ended, total=state.total, state=f"{left}{failed} {now}")
         if news:
             console.print(

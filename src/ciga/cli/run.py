@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ciga.runs.types import Record
 
 Pairs = Annotated[
     list[str], typer.Option("--set", help="A setting, key=value (repeatable).", metavar="KEY=VALUE")
@@ -17,6 +20,14 @@ DataPairs = Annotated[
 Plugins = Annotated[
     list[Path], typer.Option("--plugin", help="A Python file that registers methods or datasets.")
 ]
+#: One rule for every command: `ciga.runs.settings.default_preset`.
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="Settings to start from: tuned, published (the paper's), ensemble, own-data, or none; "
+        "else own-data for your own files, tuned for every other dataset."
+    ),
+]
 RunsDir = Annotated[Path, typer.Option("--runs-dir", help="Where runs are kept.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, alone, on standard output.")]
 
@@ -26,14 +37,12 @@ def run(
     method: Annotated[str, typer.Argument(help="A method (see: ciga methods).")],
     seed: Annotated[int, typer.Option(help="Seed of the run.", min=0)] = 1,
     epochs: Annotated[
-        int | None, typer.Option(help="At most so many epochs (same as --set epochs=N).")
+        int | None, typer.Option(help="Maximum number of epochs (same as --set epochs=N).")
     ] = None,
     set_: Pairs = [],  # noqa: B006 (typer copies it)
     data: DataPairs = [],  # noqa: B006
     settings: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
-    preset: Annotated[
-        str, typer.Option(help="Settings to start from: tuned, published (the paper's), or none.")
-    ] = "tuned",
+    preset: Preset = None,
     protocol: Annotated[str, typer.Option(help="ood, or iid: all data shuffled (the oracle rows).")] = "ood",
     runs_dir: RunsDir = Path("runs"),
     plugin: Plugins = [],  # noqa: B006
@@ -48,22 +57,18 @@ def run(
     from ciga.cli.progress import epoch_bar
     from ciga.runs.plan import execute, plan
     from ciga.runs.settings import read_settings
+    from ciga.runs.spec import RunSpec
     from ciga.training.loggers import hooks
 
     values: dict[str, Any] = read_settings(settings) if settings else {}
     values |= options.parse_pairs(set_, "--set")
     if epochs is not None:
         values["epochs"] = epochs
-    planned = plan(
-        dataset,
-        method,
-        seed=seed,
-        data=options.parse_pairs(data, "--data"),
-        settings=values,
-        preset=preset,
-        protocol=protocol,
-        plugins=plugin,
+    files = tuple(map(str, plugin))
+    spec = RunSpec(
+        dataset, method, seed, options.parse_pairs(data, "--data"), values, preset or "", protocol, files
     )
+    planned = plan(spec)
     with epoch_bar(f"{method} on {dataset}, seed {seed}") as bar:
         watch = hooks(log, runs_dir / planned.config.hash, bar.epoch)
         record = execute(planned, runs_dir, device=device, threads=threads, progress=bar.data, on_epoch=watch)
@@ -142,7 +147,7 @@ def demo(
     show(out, seeds, quick)
 
 
-def _show(record: dict[str, Any], folder: Path) -> None:
+def _show(record: Record, folder: Path) -> None:
     """One run on one screen: every selector's scores, the default one marked."""
     from rich import box
     from rich.console import Console
@@ -169,9 +174,11 @@ def _show(record: dict[str, Any], folder: Path) -> None:
             numbers += [f"{scores['ood_test'][k]:.3f}" for k in ("edge_auroc", "precision_at_k")]
         table.add_row(name + mark, str(scores["epoch"]), *numbers)
     console.print(table)
+    peak = record.get("peak_memory_mb")
+    memory = "" if peak is None else f", {peak:.0f} MB"
     console.print("* the one to report; oracle looks at test data", highlight=False, soft_wrap=True)
     console.print(
         f"{record['method']} on {record['dataset']}, seed {record['seed']}: {record['epochs']} epochs, "
-        f"{record['seconds']:.0f} s, {record['peak_memory_mb']:.0f} MB; record in {folder}",
+        f"{record['seconds']:.0f} s{memory}; record in {folder}",
         soft_wrap=True,
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ciga.cli.run import AsJson, RunsDir
+
+if TYPE_CHECKING:
+    from ciga.runs.types import Record
 
 app = typer.Typer(help="List, show, compare and export the records of runs.", invoke_without_command=True)
 
@@ -34,11 +37,13 @@ def runs(
     from rich.console import Console
     from rich.table import Table
 
+    from ciga.runs.records import read_failure
+
     if context.invoked_subcommand is not None:
         return
     if failed:
         for file in sorted(runs_dir.glob("*/error.json")):
-            said = json.loads(file.read_text())
+            said = read_failure(file)
             typer.echo(f"{file.parent.name}  {said['time']}  {said['error']}")
         return
     found = select(runs_dir, dataset, method, where)
@@ -139,7 +144,7 @@ def export(
     if not found:
         raise CigaError(f"No such run is recorded in {runs_dir}.")
     if jsonl is not None:
-        kept = found if history else [{**r, "history": []} for r in found]
+        kept = [{k: v for k, v in r.items() if history or k != "history"} for r in found]
         lines = [json.dumps(r) for r in sorted(kept, key=_order)]
         with atomic(jsonl) as temporary:
             temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -156,9 +161,7 @@ def export(
 # ---------------------------------------------------------------- records
 
 
-def select(
-    runs_dir: Path, dataset: str | None, method: str | None, where: Sequence[str]
-) -> list[dict[str, Any]]:
+def select(runs_dir: Path, dataset: str | None, method: str | None, where: Sequence[str]) -> list[Record]:
     """The records that fit, each once."""
     from fnmatch import fnmatchcase
 
@@ -166,7 +169,7 @@ def select(
     from ciga.runs.records import Runs
 
     wanted = options.parse_pairs(where, "--where")
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Record] = {}
     for record in Runs(runs_dir):
         known = {**record["data"], **record["settings"], **{k: record[k] for k in ("seed", "protocol")}}
         fits = fnmatchcase(record["dataset"], dataset or "*") and fnmatchcase(record["method"], method or "*")
@@ -175,7 +178,7 @@ def select(
     return sorted(found.values(), key=_order)
 
 
-def one(runs_dir: Path, name: str) -> dict[str, Any]:
+def one(runs_dir: Path, name: str) -> Record:
     """The record whose name begins so."""
     from ciga.errors import UsageError
     from ciga.runs.records import Runs
@@ -187,11 +190,11 @@ def one(runs_dir: Path, name: str) -> dict[str, Any]:
     return next(iter(found.values()))
 
 
-def flatten(record: dict[str, Any]) -> dict[str, Any]:
+def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record as one flat row: `data.bias`, `settings.alpha`, `ood-val.ood_test.accuracy`."""
     out = {k: v for k, v in record.items() if not isinstance(v, dict | list)}
     for group in ("data", "settings", "versions"):
-        out |= {f"{group}.{k}": _cell(v) for k, v in record[group].items()}
+        out |= {f"{group}.{k}": _cell(v) for k, v in record.get(group, {}).items()}
     for rule, scores in record["selected"].items():
         out[f"{rule}.epoch"] = scores["epoch"]
         for split, values in scores.items():
@@ -200,7 +203,7 @@ def flatten(record: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def to_csv(records: Iterable[dict[str, Any]]) -> str:
+def to_csv(records: Iterable[Record]) -> str:
     """One line a run; a column a run has not is empty."""
     import csv
     import io
@@ -214,7 +217,7 @@ def to_csv(records: Iterable[dict[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _write_parquet(records: Iterable[dict[str, Any]], path: Path) -> None:
+def _write_parquet(records: Iterable[Record], path: Path) -> None:
     from ciga.errors import MissingExtra
     from ciga.files import atomic
 
@@ -232,14 +235,14 @@ def _write_parquet(records: Iterable[dict[str, Any]], path: Path) -> None:
         frame.to_parquet(temporary)
 
 
-def test_score(record: dict[str, Any]) -> float | None:
+def test_score(record: Record) -> float | None:
     """Of the default rule, on the shifted test data where there are any."""
     chosen = record["selected"].get(record["selection"], {})
     value = (chosen.get("ood_test") or chosen.get("id_test") or {}).get(record["metric"])
     return None if value is None else float(value)
 
 
-def _order(record: dict[str, Any]) -> tuple[Any, ...]:
+def _order(record: Mapping[str, Any]) -> tuple[Any, ...]:
     data = json.dumps(record["data"], sort_keys=True)
     return record["dataset"], data, record["method"], record["seed"], record["hash"]
 

@@ -1,17 +1,15 @@
 """From a dataset to a model: the method and ERM over several seeds, collected with what they scored.
 
-Training is `ciga.runs.plan.execute`, so a broken fit continues where it stopped, and the next fit
+Training is the pool's (`ciga.runs.pool`), so a broken fit continues where it stopped, and the next fit
 reuses ERM's runs.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +25,14 @@ from ciga.models.model import Model, featuriser_of
 from ciga.models.shift import MEASURES, Gauge
 from ciga.models.summary import advice, compare, plots
 from ciga.nn.encoder import Spec
-from ciga.parallel import cores, parallel_map
 from ciga.progress import Progress, silent
-from ciga.runs.plan import Plan, execute, plan
-from ciga.runs.records import Runs
+from ciga.runs.plan import Plan, plan
+from ciga.runs.pool.several import run_all
+from ciga.runs.spec import RunSpec
 from ciga.scoring.selection import default_selector
-from ciga.training.loop import pick_device
 from ciga.training.members import APART
 
 YARDSTICK = "erm"
-#: `report(done, total, text)`: epochs done over all runs, epochs at most, and the latest news.
-Epochs = Callable[[int, int, str], None]
 
 
 def fit_ensemble(
@@ -47,103 +42,52 @@ def fit_ensemble(
     seeds: int = 3,
     data: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    preset: str = "published",
+    preset: str = "",
     plugins: Sequence[str | Path] = (),
     runs_dir: str | Path = "runs",
     device: str = "auto",
     progress: Progress = silent,
-    on_epochs: Epochs = silent,
+    on_epochs: Progress = silent,
 ) -> Model:
-    """Train `method`, and ERM under the same conditions, with seeds 1…n; choose epochs by validation."""
+    """Train `method`, and ERM under the same conditions, with seeds 1…n; choose epochs by validation.
+
+    Args:
+        dataset: a dataset's name.
+        method: a method's name.
+        seeds: the number of networks.
+        data: options of the dataset.
+        settings: of the method, its network and its schedule; they win over the preset.
+        preset: where settings start; else `ciga.runs.settings.default_preset` of the dataset.
+        plugins: Python files that register what is named here.
+        runs_dir: where the runs are kept.
+        device: auto, cpu, cuda or mps.
+        progress: hears how building the data goes.
+        on_epochs: hears of epochs done over all runs, of the most there may be, and the latest news.
+    """
     given = dict(settings or {})
     if str(given.setdefault("members", 1)) != "1":
         raise UsageError(
             "A model has a network for every seed: say how many with --seeds, and leave members out."
         )
-    shared: dict[str, Any] = {
-        "data": dict(data or {}),
-        "preset": preset,
-        "plugins": [str(p) for p in plugins],
-    }
-    mine: list[dict[str, Any]] = [
-        {"dataset": dataset, "method": method, "seed": s, "settings": given, **shared}
-        for s in range(1, seeds + 1)
-    ]
-    plans = [plan(**job) for job in mine]
-    theirs: list[dict[str, Any]] = []
+    spec = RunSpec(
+        dataset, method, data=data or {}, settings=given, preset=preset, plugins=tuple(map(str, plugins))
+    )
+    plans = _seeded(spec, seeds)
+    rivals: list[Plan] = []
     if method != YARDSTICK:
         # The same network and schedule: what differs is the objective.
         groups = (plans[0].settings.backbone, plans[0].settings.training)
         same = {k: v for group in groups for k, v in vars(group).items()}
-        theirs = [{**job, "method": YARDSTICK, "settings": same} for job in mine]
+        rivals = _seeded(replace(spec, method=YARDSTICK, settings=same), seeds)
     splits = plans[0].load(progress)  # once here, so that the workers find it in the cache
-    records = train([*mine, *theirs], runs_dir, device, on_epochs)
-    rivals = [plan(**job) for job in theirs]
-    return collect(plans, records[: len(plans)], runs_dir, splits, rivals, records[len(plans) :])
+    records = run_all([*plans, *rivals], runs_dir, device=device, on_epochs=on_epochs)
+    return collect(plans, records[:seeds], runs_dir, splits, rivals, records[seeds:])
 
 
-def train(
-    jobs: Sequence[dict[str, Any]], runs_dir: str | Path, device: str = "auto", on_epochs: Epochs = silent
-) -> list[dict[str, Any]]:
-    """The records of all jobs (arguments of `plan`), as many at a time as there are cores."""
-    plans = [plan(**job) for job in jobs]
-    known = [Runs(runs_dir).find(p.config) for p in plans]
-    if None not in known:
-        return [record for record in known if record is not None]
-    total = sum(map(_epochs, plans))
-    with tempfile.TemporaryDirectory() as news:
-        done = threading.Event()
-        watcher = threading.Thread(target=_watch, args=(Path(news), len(jobs), total, on_epochs, done))
-        watcher.start()
-        try:
-            workers = 1 if pick_device(device).type != "cpu" else cores()
-            every = [
-                (job, str(runs_dir), device, str(Path(news) / f"{i}.json")) for i, job in enumerate(jobs)
-            ]
-            records = parallel_map(_one, every, silent, "runs", workers, chunk=1)
-        finally:
-            done.set()
-            watcher.join()
-    on_epochs(total, total, "done")
-    return records
-
-
-def _epochs(planned: Plan) -> int:
-    return 1 if planned.settings.method.closed_form else planned.settings.training.epochs
-
-
-def _one(job: tuple[dict[str, Any], str, str, str]) -> dict[str, Any]:
-    arguments, runs_dir, device, news = job
-    planned = plan(**arguments)
-    name = f"{planned.config.method} seed {planned.config.seed}"
-
-    def say(row: dict[str, Any], epochs: int) -> None:
-        shown = {k: v["accuracy"] for k, v in row["metrics"].items() if k.endswith("_val")}
-        scores = " ".join(f"{k} {v:.3f}" for k, v in shown.items())
-        text = f"{name}: epoch {row['epoch'] + 1} {scores}"
-        Path(news).write_text(json.dumps({"done": row["epoch"] + 1, "text": text}))
-
-    record = execute(planned, runs_dir, device=device, on_epoch=say)
-    Path(news).write_text(json.dumps({"done": _epochs(planned), "text": f"{name} is ready"}))
-    return record
-
-
-def _watch(news: Path, runs: int, total: int, on_epochs: Epochs, done: threading.Event) -> None:
-    """Read what the workers wrote, twice a second."""
-    said: object = None
-    while not done.wait(0.5):
-        found = []
-        for i in range(runs):
-            try:
-                found.append((news / f"{i}.json", json.loads((news / f"{i}.json").read_text())))
-            except (OSError, ValueError):  # not there yet, or being written
-                continue
-        if found:
-            latest = max(found, key=lambda item: item[0].stat().st_mtime)[1]
-            now = (sum(item["done"] for _, item in found), total, str(latest["text"]))
-            if now != said:
-                on_epochs(*now)
-            said = now
+def _seeded(spec: RunSpec, seeds: int) -> list[Plan]:
+    """The run with seeds 1…n, resolved once."""
+    first = plan(spec)
+    return [first.with_seed(seed) for seed in range(1, seeds + 1)]
 
 
 # ---------------------------------------------------------------- from runs to a model
@@ -237,7 +181,9 @@ def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, select
             "selection": selection,
             "rules": {name: some[0].get("selection", selection) for name, some in runs.items()},
             "scores": {name: _scores(records) for name, records in runs.items()},
-            "histories": {name: [_short(r["history"], metric) for r in some] for name, some in runs.items()},
+            "histories": {
+                name: [_short(r.get("history", ()), metric) for r in some] for name, some in runs.items()
+            },
             "seconds": {name: [r["seconds"] for r in records] for name, records in runs.items()},
             "hashes": {name: [r["hash"] for r in some] for name, some in runs.items() if "hash" in some[0]},
         }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, overload
 
 from ciga import options
 from ciga.data.dataset import Dataset
@@ -18,7 +18,10 @@ from ciga.graphs.splits import Splits
 from ciga.progress import Progress, silent
 from ciga.registry import load_plugin
 from ciga.runs.records import Config, Runs, peak_memory_mb, versions
-from ciga.runs.settings import DEFAULT_PRESET, Settings, resolve
+from ciga.runs.settings import Settings, default_preset, resolve
+from ciga.runs.spec import RunSpec
+from ciga.runs.types import HistoryRow, Record
+from ciga.scoring.selection import default_selector
 from ciga.training.loop import Fitted, pick_device
 from ciga.training.members import fit_members
 
@@ -29,9 +32,21 @@ PROTOCOLS = ("ood", "iid")
 class Plan:
     """A run that is fully specified and checked, but not started."""
 
+    spec: RunSpec
     config: Config
     dataset: Dataset
     settings: Settings
+
+    @property
+    def hash(self) -> str:
+        return self.config.hash
+
+    def __str__(self) -> str:
+        return str(self.spec)
+
+    def with_seed(self, seed: int) -> Plan:
+        """The same run with another seed; nothing is resolved anew."""
+        return replace(self, spec=replace(self.spec, seed=seed), config=replace(self.config, seed=seed))
 
     def load(self, progress: Progress = silent) -> Splits:
         """The data under this run's protocol."""
@@ -39,6 +54,9 @@ class Plan:
         return splits.shuffled(self.config.seed) if self.config.protocol == "iid" else splits
 
 
+@overload
+def plan(dataset: RunSpec) -> Plan: ...
+@overload
 def plan(
     dataset: str,
     method: str,
@@ -46,24 +64,56 @@ def plan(
     seed: int = 1,
     data: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    preset: str = DEFAULT_PRESET,
+    preset: str = "",
+    protocol: str = "ood",
+    plugins: Sequence[str | Path] = (),
+) -> Plan: ...
+def plan(
+    dataset: RunSpec | str,
+    method: str = "",
+    *,
+    seed: int = 1,
+    data: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    preset: str = "",
     protocol: str = "ood",
     plugins: Sequence[str | Path] = (),
 ) -> Plan:
-    """Resolve names and options into a configuration; every mistake surfaces here, before any work."""
-    if protocol not in PROTOCOLS:
-        raise UsageError(f"There is no protocol '{protocol}': use {' or '.join(PROTOCOLS)}.")
-    identity: dict[str, Any] = {f"plugin:{Path(p).name}": load_plugin(p) for p in plugins}
-    made = make_dataset(dataset, data)
+    """Resolve names and options into a configuration; every mistake surfaces here, before any work.
+
+    Args:
+        dataset: a dataset's name, or a whole `RunSpec`, which then says everything.
+        method: a method's name.
+        seed: of the run.
+        data: options of the dataset.
+        settings: of the method, its network and its schedule; they win over the preset.
+        preset: where settings start; else `ciga.runs.settings.default_preset` of the dataset.
+        protocol: `ood`, or `iid`: all parts pooled and dealt out again, for oracle rows.
+        plugins: Python files that register what is named here.
+    """
+    if isinstance(dataset, RunSpec):
+        return _resolve(dataset)
+    files = tuple(str(p) for p in plugins)
+    return _resolve(RunSpec(dataset, method, seed, data or {}, settings or {}, preset, protocol, files))
+
+
+def _resolve(spec: RunSpec) -> Plan:
+    if spec.protocol not in PROTOCOLS:
+        raise UsageError(f"There is no protocol '{spec.protocol}': use {' or '.join(PROTOCOLS)}.")
+    identity: dict[str, Any] = {f"plugin:{Path(p).name}": load_plugin(p) for p in spec.plugins}
+    made = make_dataset(spec.dataset, spec.data)
     identity |= made.identity()
     chosen = options.as_dict(made)
-    resolved = resolve(method, settings, dataset=dataset, data=chosen, preset=preset)
+    preset = spec.preset or default_preset(spec.dataset)
+    resolved = resolve(spec.method, spec.settings, dataset=spec.dataset, data=chosen, preset=preset)
     if resolved.method.revision > 1:  # the first is not named, so that hashes from before revisions hold
         identity["revision"] = resolved.method.revision
     fields = options.fields_of(type(made))
     changed = {f"data.{k}": v for k, v in chosen.items() if v != fields[k].default} | resolved.changed()
-    config = Config(dataset, method, seed, chosen, resolved.flat(), protocol, identity, changed)
-    return Plan(config, made, resolved)
+    config = Config(
+        spec.dataset, spec.method, spec.seed, chosen, resolved.flat(), spec.protocol, identity, changed
+    )
+    return Plan(spec, config, made, resolved)
 
 
 def execute(
@@ -74,8 +124,18 @@ def execute(
     threads: int = 1,
     progress: Progress = silent,
     on_epoch: Callable[[dict[str, Any], int], None] | None = None,
-) -> dict[str, Any]:
-    """Train what is planned and return its record; a finished run returns at once, a broken one continues."""
+) -> Record:
+    """Train what is planned and return its record; a finished run returns at once, a broken one continues.
+
+    Args:
+        plan: the run.
+        runs_dir: where records are kept.
+        device: auto, cpu, cuda or mps.
+        threads: CPU threads of the run.
+        progress: hears how building the data goes.
+        on_epoch: called after every epoch with what went into the history, `validation` (the score of the
+            rule to report, None without validation data) added, and the most epochs there may be.
+    """
     runs, config = Runs(runs_dir), plan.config
     done = runs.find(config)
     if done is not None:
@@ -85,6 +145,13 @@ def execute(
         if done is not None:
             return done
         splits = plan.load(progress)
+        rule = default_selector(list(splits), plan.settings.method.selects_by_rest)
+
+        def epoch(row: dict[str, Any], epochs: int) -> None:
+            assert on_epoch is not None
+            score = rule.value(row["metrics"][rule.split], splits.task.metric) if rule.split else None
+            on_epoch({**row, "validation": score}, epochs)
+
         try:
             fitted = fit_members(
                 plan.settings.method,
@@ -96,7 +163,7 @@ def execute(
                 device=device,
                 threads=threads,
                 progress=progress,
-                on_epoch=on_epoch,
+                on_epoch=epoch if on_epoch is not None else None,
             )
         except CigaError as error:
             error.args = (f"{error} (run folder: {folder})",)
@@ -112,7 +179,7 @@ def execute(
         return record
 
 
-def describe(plan: Plan, splits: Splits, fitted: Fitted, device: str, threads: int) -> dict[str, Any]:
+def describe(plan: Plan, splits: Splits, fitted: Fitted, device: str, threads: int) -> Record:
     """The record of a finished run."""
     config = plan.config
     return {
@@ -136,5 +203,5 @@ def describe(plan: Plan, splits: Splits, fitted: Fitted, device: str, threads: i
         "threads": threads,
         "versions": versions(),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "history": fitted.history,
+        "history": cast(list[HistoryRow], fitted.history),
     }

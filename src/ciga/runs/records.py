@@ -1,25 +1,26 @@
-"""What a run was and what came out of it: one folder per run, named by the hash of its configuration."""
+"""The records of finished runs: a folder for each, named by the hash of its configuration, and lists."""
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import hashlib
 import json
 import os
 import platform
-import resource
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from filelock import FileLock, Timeout
 
 from ciga.errors import CigaError
 from ciga.files import write_json
+from ciga.runs.types import Failure, Record, is_record
 
 #: Raised when a change of the code makes the same configuration mean another run.
 FORMAT = 1
@@ -65,8 +66,12 @@ def versions() -> dict[str, str]:
     return out
 
 
-def peak_memory_mb() -> float:
-    """The largest resident size of this process so far."""
+def peak_memory_mb() -> float | None:
+    """The largest resident size of this process so far; None where the system does not tell (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
@@ -80,8 +85,8 @@ class Runs:
     def folder(self, config: Config) -> Path:
         return self.root / config.hash
 
-    def find(self, config: Config) -> dict[str, Any] | None:
-        """The finished record of this configuration, if there is one: in its folder, or in a *.jsonl file."""
+    def find(self, config: Config) -> Record | None:
+        """The finished record of this configuration, if there is one: in its folder, or in a list."""
         file = self.folder(config) / "record.json"
         if file.is_file():
             record = read_record(file)
@@ -90,9 +95,10 @@ class Runs:
             if found is None:
                 return None
             file, record = found
-        for group in ("data", "settings"):
+        recorded = {"data": record["data"], "settings": record["settings"]}
+        for group, values in recorded.items():
             mine: Mapping[str, Any] = getattr(config, group)
-            for key, value in record[group].items():
+            for key, value in values.items():
                 if key in mine and _plain(mine[key]) != value:
                     raise CigaError(
                         f"{file} was made when {key} was {value} by default, now it is {mine[key]}: "
@@ -100,15 +106,15 @@ class Runs:
                     )
         return record
 
-    def write(self, config: Config, record: Mapping[str, Any]) -> None:
+    def write(self, config: Config, record: Record) -> None:
         write_json(self.folder(config) / "record.json", record)
 
-    def failure(self, config: Config) -> dict[str, Any] | None:
+    def failure(self, config: Config) -> Failure | None:
         """What went wrong when this run was last tried, if it was and nothing came out."""
         file = self.folder(config) / "error.json"
-        return _read_object(file) if file.is_file() else None
+        return read_failure(file) if file.is_file() else None
 
-    def write_failure(self, config: Config, failure: Mapping[str, Any]) -> None:
+    def write_failure(self, config: Config, failure: Failure) -> None:
         write_json(self.folder(config) / "error.json", failure)
 
     def clear_failure(self, config: Config) -> None:
@@ -119,19 +125,20 @@ class Runs:
         """Hold this run; the lock vanishes with the process, however it ends."""
         folder = self.folder(config)
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("a+") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                handle.seek(0)
-                owner = handle.read().strip() or "another process"
-                raise Busy(f"This very run is in progress in {folder} ({owner}).") from None
-            handle.truncate(0)
-            handle.write(f"process {os.getpid()} on {platform.node()}")
-            handle.flush()
+        lock, owner = FileLock(folder / "lock"), folder / "owner"
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            said = owner.read_text().strip() if owner.is_file() else "another process"
+            raise Busy(f"This run is already in progress in {folder} ({said}).") from None
+        try:
+            owner.write_text(f"process {os.getpid()} on {platform.node()}")
             yield folder
+        finally:
+            owner.unlink(missing_ok=True)
+            lock.release()
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Record]:
         """Every finished record, in a stable order: from run folders and from lists of records."""
         for file in sorted(self.root.glob("*/record.json")):
             yield read_record(file)
@@ -141,7 +148,7 @@ class Runs:
     def _lists(self) -> list[Path]:
         return lists_of_records(self.root)
 
-    def _listed(self) -> dict[str, tuple[Path, dict[str, Any]]]:
+    def _listed(self) -> dict[str, tuple[Path, Record]]:
         """hash -> file and record, of every list; read again only when one of them changes."""
         marks = tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in self._lists())
         if marks not in _LISTED:
@@ -149,26 +156,63 @@ class Runs:
         return _LISTED[marks]
 
 
+class Records:
+    """Finished runs from several folders: the first is written to, the others are only read."""
+
+    def __init__(self, folders: Iterable[str | Path]) -> None:
+        self.runs = [Runs(folder) for folder in folders]
+        self.stale: list[str] = []  # why a record was not taken
+
+    def find(self, config: Config) -> Record | None:
+        """The record of this configuration; one made under other defaults does not count."""
+        for runs in self.runs:
+            try:
+                record = runs.find(config)
+            except CigaError as error:
+                self.stale.append(str(error))
+                continue
+            if record is not None:
+                return record
+        return None
+
+    def failure(self, config: Config) -> Failure | None:
+        """Why this run failed when it was last tried."""
+        return self.runs[0].failure(config)
+
+    def __iter__(self) -> Iterator[Record]:
+        seen: set[str] = set()
+        for runs in self.runs:
+            for record in runs:
+                if record["hash"] not in seen:
+                    seen.add(record["hash"])
+                    yield record
+
+
 class Busy(CigaError):
     """Another process is at this run."""
 
 
-def read_record(file: Path) -> dict[str, Any]:
+def read_record(file: Path) -> Record:
     """One record.json."""
-    record = _read_object(file)
-    if not {"hash", "data", "settings", "selected"} <= record.keys():
+    record = _read_json(file)
+    if not is_record(record):
         raise CigaError(f"{file} is damaged: delete it to run again.")
-    return record
+    return cast(Record, record)
 
 
-def _read_object(file: Path) -> dict[str, Any]:
+def read_failure(file: Path) -> Failure:
+    """One error.json."""
+    failure = _read_json(file)
+    if not isinstance(failure, dict) or not {"error", "time"} <= failure.keys():
+        raise CigaError(f"{file} is damaged: delete it to run again.")
+    return cast(Failure, failure)
+
+
+def _read_json(file: Path) -> Any:
     try:
-        value = json.loads(file.read_text())
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise CigaError(f"{file} is damaged: delete it to run again.")
-    return value
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def lists_of_records(folder: Path) -> list[Path]:
@@ -176,21 +220,25 @@ def lists_of_records(folder: Path) -> list[Path]:
     return sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
 
 
-def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The records of a list, one per line; a name that ends in .gz is compressed."""
-    number = 0
+def read_lines(file: Path) -> Iterator[Record]:
+    """The records of a list, one on each line: *.jsonl, or *.jsonl.gz."""
     try:
-        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open() as lines:
-            for line in lines:
-                number += 1
-                if line.strip():
-                    yield json.loads(line)
-    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error):
-        where = f" in line {number}" if number else ""
-        raise CigaError(f"{file} is damaged{where}.") from None
+        content = file.read_bytes()
+        text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode()
+    except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError):
+        raise CigaError(f"{file} is damaged: replace it by a whole copy.") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            if not is_record(record):
+                raise CigaError(f"{file} is damaged in line {number}: correct or delete that line.")
+            yield cast(Record, record)
 
 
-_LISTED: dict[tuple[tuple[Path, int, int], ...], dict[str, tuple[Path, dict[str, Any]]]] = {}
+_LISTED: dict[tuple[tuple[Path, int, int], ...], dict[str, tuple[Path, Record]]] = {}
 
 
 def _plain(value: Any) -> Any:

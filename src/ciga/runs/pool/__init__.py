@@ -1,1 +1,1 @@
-"""Several runs at once, in processes of this machine or on a Dask cluster."""
+"""Several runs at once: in this process, in worker processes of this machine, or on a Dask cluster."""

@@ -9,17 +9,22 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import platform
 import queue
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ciga.errors import CigaError, MissingExtra
-from ciga.runs.pool.executors import Event, Spec, WorkerProcess
+from ciga.runs.pool.executors import Event, Take, WorkerProcess
+from ciga.runs.pool.job import Job
+from ciga.runs.spec import RunSpec
 
 Files = Mapping[str, bytes]  # name -> content, of a folder that `ciga.data.cache` wrote
 
@@ -35,61 +40,83 @@ class Cluster:
             from distributed import Client
         except ImportError:
             raise MissingExtra("dask.distributed", "cluster") from None
+        self.address = address
         try:
             self.client: Any = Client(address, timeout="10s", set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise CigaError(f"No Dask scheduler answers at {address}: {error}") from None
         self.inbox: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self.threads, self.counted = 0, float("-inf")
-        self.specs: dict[str, Spec] = {}
+        self.jobs: dict[str, Job] = {}
         self.sent: dict[str, Any] = {}  # dataset and options -> scattered files
 
     def slots(self) -> int:
         now = time.monotonic()
         if now - self.counted > 2.0:  # asking the scheduler takes a while; workers come and go
-            self.threads, self.counted = sum(self.client.nthreads().values()), time.monotonic()
+            with self._answering():
+                self.threads, self.counted = sum(self.client.nthreads().values()), time.monotonic()
         return self.threads
 
-    def start(self, task: str, spec: Spec) -> None:
-        self.specs[task] = spec
+    def start(self, task: str, job: Job) -> None:
+        self.jobs[task] = job
         self._submit(task, None)
 
     def _submit(self, task: str, files: Any) -> None:
-        spec = {**self.specs[task], "want_record": True, "ask_for_data": files is None}
-        future = self.client.submit(
-            perform_beside, spec, files, key=f"ciga-{task}-{os.urandom(4).hex()}", pure=False
-        )
+        job = replace(self.jobs[task], want_record=True, ask_for_data=files is None)
+        with self._answering():
+            future = self.client.submit(
+                perform_beside, job.as_dict(), files, key=f"ciga-{task}-{os.urandom(4).hex()}", pure=False
+            )
         future.add_done_callback(lambda done: self.inbox.put((task, done)))
 
-    def wait(self, seconds: float) -> Event | None:
+    def wait(self, seconds: float, take: Take) -> None:
         try:
             task, future = self.inbox.get(timeout=seconds)
         except queue.Empty:
-            return None
-        if future.status != "finished":
-            error = future.exception() if future.status == "error" else "cancelled"
-            return Event(task, "died", {"error": f"{type(error).__name__}: {error}"})
-        outcome = dict(future.result())
+            return
+        with self._answering():
+            if future.status != "finished":
+                error = future.exception() if future.status == "error" else "cancelled"
+                take(Event(task, "died", {"error": f"{type(error).__name__}: {error}"}))
+                return
+            outcome = dict(future.result())
         if outcome["status"] == "died":
-            return Event(task, "died", outcome)
-        if outcome["status"] == "no-data" and self._send(task, outcome):
-            return None
-        record = outcome.pop("record", None)
-        if record is not None:
-            _keep(record, Path(self.specs[task]["runs_dir"]))
-        return Event(task, "end", outcome)
+            take(Event(task, "died", outcome))
+        elif outcome["status"] != "no-data" or not self._send(task, outcome):
+            record = outcome.pop("record", None)
+            if record is not None:
+                _keep(record, Path(self.jobs[task].runs_dir))
+            take(Event(task, "end", outcome))
+
+    def stop(self, task: str) -> None:
+        """A worker elsewhere does not hear of it: its run goes on to its end."""
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """A scheduler that has gone away is one sentence: what is finished is recorded."""
+        try:
+            yield
+        except OSError as error:  # Dask's CommClosedError and TimeoutError are such
+            raise self._gone() from error
+
+    def _gone(self) -> CigaError:
+        return CigaError(
+            f"The Dask scheduler at {self.address} no longer answers. Finished runs are recorded: start the "
+            "scheduler and run the same command again to do the rest."
+        )
 
     def _send(self, task: str, outcome: dict[str, Any]) -> bool:
         """A worker lacks the raw files: build the data here and send it, once for each worker."""
-        spec = self.specs[task]
-        key = repr((spec["dataset"], sorted(spec["data"].items())))
+        spec = self.jobs[task].spec
+        key = repr((spec.dataset, sorted(spec.data.items())))
         if key not in self.sent:
             try:
                 files = pack(spec)
             except CigaError as error:
                 outcome["error"] = f"{outcome['error']} on the worker, and here: {error}"
                 return False
-            self.sent[key] = self.client.scatter(files, hash=True)
+            with self._answering():
+                self.sent[key] = self.client.scatter(files, hash=True)
         self._submit(task, self.sent[key])
         return True
 
@@ -111,16 +138,17 @@ def _keep(record: Mapping[str, Any], root: Path) -> None:
 _mine = threading.local()
 
 
-def perform_beside(spec: Spec, files: Files | None) -> dict[str, Any]:
+def perform_beside(said: Mapping[str, Any], files: Files | None) -> dict[str, Any]:
     """Hand a job to this thread's own process and wait for the outcome."""
+    job = Job.from_dict(said)
     process: WorkerProcess | None = getattr(_mine, "process", None)
     if process is None or process.process.poll() is not None:
-        logs = Path(spec["runs_dir"]) / "bench" / "logs"
-        log = logs / f"dask-{os.uname().nodename}-{os.getpid()}-{threading.get_ident() % 10_000}.log"
+        logs = Path(job.runs_dir) / "bench" / "logs"
+        log = logs / f"dask-{platform.node()}-{os.getpid()}-{threading.get_ident() % 10_000}.log"
         _mine.inbox = queue.SimpleQueue()
         process = _mine.process = WorkerProcess(log, _mine.inbox)
         atexit.register(process.close)
-    process.give("run", {**spec, "splits": str(unpack(files)) if files else None})
+    process.give("run", replace(job, splits=str(unpack(files)) if files else None))
     while True:
         _, message = _mine.inbox.get()
         if message is None:
@@ -129,15 +157,15 @@ def perform_beside(spec: Spec, files: Files | None) -> dict[str, Any]:
             return dict(message)
 
 
-def pack(spec: Spec) -> dict[str, bytes]:
-    """The data of a job as files."""
+def pack(spec: RunSpec) -> dict[str, bytes]:
+    """The data of a run as files."""
     from ciga.data.cache import write_splits
     from ciga.data.dataset import make
     from ciga.registry import load_plugin
 
-    for plugin in spec["plugins"]:
+    for plugin in spec.plugins:
         load_plugin(plugin)
-    splits = make(spec["dataset"], spec["data"]).build()
+    splits = make(spec.dataset, spec.data).build()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "splits"
         write_splits(splits, folder)

@@ -1,6 +1,7 @@
 """A process that does runs for someone else: JSON jobs on standard input, JSON messages on standard output.
 
-It ends when its input does: if the process that started it dies, however, it does not stay behind.
+It ends when its input does, also in the middle of a run: if the process that started it dies, for whatever
+reason, it does not stay behind.
 """
 
 from __future__ import annotations
@@ -16,71 +17,86 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ciga.runs.pool.job import Job
+
 Report = Callable[[dict[str, Any]], None]
 
 
-def perform(spec: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """Do one job and say how it ended: done, busy, failed, or no-data. Never raises."""
-    from ciga.errors import CigaError
+class Stopped(Exception):
+    """Nobody wants to know how this run ends."""
+
+
+def perform(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    """Do one job and say how it ended: done, busy, failed, stopped, or no-data. Never raises.
+
+    Args:
+        job: what to do.
+        report: hears of every epoch: its number, their number, and the scores on validation data.
+        stopped: asked after every epoch whether to give up.
+    """
     from ciga.runs.plan import execute, plan
     from ciga.runs.records import Busy, Runs
 
-    if spec.get("kind") == "prepare":
-        return _prepare(spec)
-    planned = plan(
-        spec["dataset"],
-        spec["method"],
-        seed=spec["seed"],
-        data=spec["data"],
-        settings=spec["settings"],
-        preset=spec["preset"],
-        protocol=spec["protocol"],
-        plugins=spec["plugins"],
-    )
-    runs = Runs(spec["runs_dir"])
-    if spec.get("splits"):
-        from ciga.runs.pool.sent import Sent
-
-        planned.dataset = Sent(spec["splits"])
-    elif spec.get("ask_for_data") and planned.dataset.missing_files():
-        return {"status": "no-data", "error": f"{', '.join(planned.dataset.missing_files())} not here"}
+    if job.kind == "prepare":
+        return _prepare(job)
+    runs = Runs(job.runs_dir)
 
     def on_epoch(row: dict[str, Any], epochs: int) -> None:
-        report({"epoch": row["epoch"] + 1, "epochs": epochs})
+        scores = {k: v["accuracy"] for k, v in row["metrics"].items() if k.endswith("_val")}
+        report(
+            {"epoch": row["epoch"] + 1, "epochs": epochs, "validation": row["validation"], "scores": scores}
+        )
+        if stopped():
+            raise Stopped
 
     try:
-        record = execute(
-            planned, runs.root, device=spec["device"], threads=spec["threads"], on_epoch=on_epoch
-        )
+        planned = plan(job.spec)
+    except Exception as error:
+        return {"status": "failed", "error": _text(error)}
+    if job.splits:
+        from ciga.runs.pool.sent import Sent
+
+        planned.dataset = Sent(job.splits)
+    elif job.ask_for_data and planned.dataset.missing_files():
+        return {"status": "no-data", "error": f"{', '.join(planned.dataset.missing_files())} not here"}
+    try:
+        record = execute(planned, runs.root, device=job.device, threads=job.threads, on_epoch=on_epoch)
     except Busy as error:
         return {"status": "busy", "error": str(error)}
+    except Stopped:
+        return {"status": "stopped"}
     except Exception as error:
-        text = str(error) if isinstance(error, CigaError) else f"{type(error).__name__}: {error}"
+        text = _text(error)
         runs.write_failure(
-            planned.config, {"error": text, "time": _now(), "traceback": traceback.format_exc()}
+            planned.config, {"error": text, "time": now(), "traceback": traceback.format_exc()}
         )
         return {"status": "failed", "error": text}
     runs.clear_failure(planned.config)
     return {"status": "done", "record": record}
 
 
-def _prepare(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _prepare(job: Job) -> dict[str, Any]:
     """Build a dataset, so that its cache is there before many runs want it at once."""
     from ciga.data.dataset import make
-    from ciga.errors import CigaError
     from ciga.registry import load_plugin
 
     try:
-        for plugin in spec["plugins"]:
+        for plugin in job.spec.plugins:
             load_plugin(plugin)
-        make(spec["dataset"], spec["data"]).build()
+        make(job.spec.dataset, job.spec.data).build()
     except Exception as error:
-        text = str(error) if isinstance(error, CigaError) else f"{type(error).__name__}: {error}"
-        return {"status": "no-data", "error": text}
+        return {"status": "no-data", "error": _text(error)}
     return {"status": "done"}
 
 
-def _now() -> str:
+def _text(error: Exception) -> str:
+    from ciga.errors import CigaError
+
+    return str(error) if isinstance(error, CigaError) else f"{type(error).__name__}: {error}"
+
+
+def now() -> str:
+    """The time, as logs and failures state it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -92,10 +108,15 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    unwanted: set[int] = set()
 
     def listen() -> None:
         for line in sys.stdin:
-            waiting.put(json.loads(line))
+            message = json.loads(line)
+            if "stop" in message:
+                unwanted.add(message["stop"])
+            else:
+                waiting.put(message)
         os._exit(0)  # also in the middle of a run: its checkpoint is on disk
 
     def say(message: Mapping[str, Any]) -> None:
@@ -103,19 +124,18 @@ def main() -> None:
         out.flush()
 
     threading.Thread(target=listen, daemon=True).start()
-    print(f"{_now()} worker {os.getpid()} is ready", file=sys.stderr, flush=True)
+    print(f"{now()} worker {os.getpid()} is ready", file=sys.stderr, flush=True)
     while True:
-        spec = waiting.get()
-        name = f"{spec.get('kind', 'run')} {spec['dataset']} {spec.get('method', '')} {spec.get('seed', '')}"
-        print(f"{_now()} {name}", file=sys.stderr, flush=True)
+        message = waiting.get()
+        job, number = Job.from_dict(message["job"]), message["number"]
+        print(f"{now()} {job.kind} {job.spec}", file=sys.stderr, flush=True)
         try:
-            outcome = perform(spec, say)
+            outcome = perform(job, say, stopped=lambda number=number: number in unwanted)  # type: ignore[misc]
         except Exception as error:
             traceback.print_exc()
-            outcome = {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-        said = outcome.get("error", "")
-        print(f"{_now()} {outcome['status']} {said}", file=sys.stderr, flush=True)
-        if not spec.get("want_record"):
+            outcome = {"status": "failed", "error": _text(error)}
+        print(f"{now()} {outcome['status']} {outcome.get('error', '')}", file=sys.stderr, flush=True)
+        if not job.want_record:
             outcome.pop("record", None)
         say(outcome)
 

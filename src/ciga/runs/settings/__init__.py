@@ -22,6 +22,10 @@ from ciga.training.loop import Training, check_schedule
 
 #: `published` is what the paper used; `tuned` differs from it where it was searched again on validation data.
 DEFAULT_PRESET = "tuned"
+#: Where to start on data nobody has searched settings for: files and graphs of the user's own.
+OWN_PRESET = "own-data"
+#: The datasets that read files of the user's own.
+OWN_DATASETS = frozenset({"csv", "pyg", "molecules", "graphs"})
 
 
 @dataclass
@@ -55,15 +59,32 @@ class Settings:
         return self.method, self.backbone, self.training
 
 
+def default_preset(dataset: str = "") -> str:
+    """Where the settings of a method start unless told otherwise: one rule for every entry point.
+
+    `own-data` for files of one's own and for graphs in memory (no dataset), `tuned` for every other dataset.
+    Only the paper's tables say `published` themselves, because they stand beside the paper's numbers.
+    """
+    return OWN_PRESET if not dataset or dataset in OWN_DATASETS else DEFAULT_PRESET
+
+
 def resolve(
     method: str,
     values: Mapping[str, Any] | None = None,
     *,
     dataset: str = "",
     data: Mapping[str, Any] | None = None,
-    preset: str = DEFAULT_PRESET,
+    preset: str = "",
 ) -> Settings:
-    """The settings of `method` on `dataset`; `values` override the preset. Unknown keys are refused."""
+    """The settings of `method` on `dataset`; unknown keys are refused.
+
+    Args:
+        method: a method's name.
+        values: settings that win over the preset.
+        dataset: a dataset's name; none for graphs in memory.
+        data: the dataset's options, which a preset's rules may look at.
+        preset: where settings start; else `default_preset` of the dataset.
+    """
     kinds: tuple[type[Any], ...] = (methods[method], Backbone, Training)
     known: dict[str, type[Any]] = {}
     for kind in kinds[::-1]:
@@ -71,6 +92,7 @@ def resolve(
             if key in known:
                 raise UsageError(f"The method {method} has an option '{key}', as every run has: rename it.")
             known[key] = kind
+    preset = preset or default_preset(dataset)
     merged = {**_from_preset(preset, method, dataset, data or {}, known), **(values or {})}
     for key in merged:
         if key not in known:

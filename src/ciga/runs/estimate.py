@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from statistics import mean
 from typing import Any
 
-from ciga.bench.grid import Job
+from ciga.runs.records import Config
 
 #: Seconds of an ERM epoch: training, scoring. Measured once on one core of a cloud machine, with the full
 #: data and the published settings; only their proportions matter once there are records.
@@ -37,6 +37,8 @@ FACTOR: dict[str, float] = {
 }  # fmt: skip
 #: Epochs beyond the warm-up until early stopping ends a run, typically.
 BEYOND_WARMUP = 12
+#: Runs on less than this share of a dataset tell nothing about the whole: their epochs are mostly overhead.
+ENOUGH = 0.25
 
 
 class Estimate:
@@ -44,6 +46,7 @@ class Estimate:
 
     def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
         self.exact: dict[str, list[float]] = defaultdict(list)
+        # Only from runs of a known dataset at its full size, or nearly: a toy run has other proportions.
         self.ratio: dict[tuple[str, str], list[float]] = defaultdict(list)  # (dataset, method) -> real/model
         self.epochs: dict[tuple[str, int], list[float]] = defaultdict(list)  # (dataset, limit) -> epochs
         self._known: dict[str, float] = {}
@@ -54,24 +57,25 @@ class Estimate:
         """Take one more finished run into account."""
         self._known.clear()
         self.exact[_signature(record)].append(record["seconds"])
+        if not _is_full_size(record["dataset"], record["data"]):
+            return
         model = _epoch_seconds(record["dataset"], record["method"], record["data"])
         spent = record["seconds"] / max(record["epochs"], 1)
         self.ratio[record["dataset"], record["method"]].append(spent / model)
         members = record["settings"].get("members", 1)
         self.epochs[record["dataset"], record["settings"]["epochs"]].append(record["epochs"] / members)
 
-    def seconds(self, job: Job) -> float:
+    def seconds(self, config: Config) -> float:
         """Of one run."""
-        if job.hash not in self._known:
-            self._known[job.hash] = self._seconds(job)
-        return self._known[job.hash]
+        if config.hash not in self._known:
+            self._known[config.hash] = self._seconds(config)
+        return self._known[config.hash]
 
-    def total(self, jobs: Iterable[Job]) -> float:
+    def total(self, configs: Iterable[Config]) -> float:
         """Of all of them, one after the other."""
-        return sum(self.seconds(job) for job in jobs)
+        return sum(self.seconds(config) for config in configs)
 
-    def _seconds(self, job: Job) -> float:
-        config = job.config
+    def _seconds(self, config: Config) -> float:
         same = self.exact.get(_signature(vars(config)))
         if same:
             return mean(same)
@@ -81,7 +85,7 @@ class Estimate:
         epochs *= config.settings["members"]
         return _epoch_seconds(config.dataset, config.method, config.data) * epochs * self._calibration(config)
 
-    def _calibration(self, config: Any) -> float:
+    def _calibration(self, config: Config) -> float:
         """Real over modelled time: of this method here, of any method here, of anything; 1 if all is new.
 
         The lower quartile: other work on the machine can only have slowed a run down.
@@ -106,12 +110,22 @@ def _signature(run: Mapping[str, Any]) -> str:
 def _epoch_seconds(dataset: str, method: str, data: Mapping[str, Any]) -> float:
     """The model: an ERM epoch of this dataset, as much of it as is used, times what the method costs."""
     train, score = next(cost for pattern, cost in EPOCH.items() if fnmatchcase(dataset, pattern))
-    whole = {"train_per_class": 3000, "test_per_class": 1000}
-    if dataset.startswith("failure-"):
-        whole = {"train_per_class": 600, "test_per_class": 200}
-    train *= data.get("train_per_class", whole["train_per_class"]) / whole["train_per_class"]
-    score *= data.get("test_per_class", whole["test_per_class"]) / whole["test_per_class"]
+    train *= _share(dataset, data, "train_per_class")
+    score *= _share(dataset, data, "test_per_class")
     return float(train * FACTOR.get(method, 1.0) + score)
+
+
+def _share(dataset: str, data: Mapping[str, Any], option: str) -> float:
+    """How much of the whole dataset an option leaves."""
+    train, test = (600, 200) if dataset.startswith("failure-") else (3000, 1000)
+    whole = train if option == "train_per_class" else test
+    return float(data.get(option, whole)) / whole
+
+
+def _is_full_size(dataset: str, data: Mapping[str, Any]) -> bool:
+    """Is this a dataset the model knows, and most of it? (Files of one's own have any size.)"""
+    known = any(fnmatchcase(dataset, pattern) for pattern in EPOCH if pattern != "*")
+    return known and _share(dataset, data, "train_per_class") >= ENOUGH
 
 
 def hours(seconds: float) -> str:
