@@ -80,7 +80,7 @@ def test_from_a_table_to_a_report_in_three_commands(
     code, out, _ = run("predict", "model", "mols.csv", "--out", "-")
     assert out.splitlines()[0].startswith("id,smiles,active,note,prediction")
     loaded = GraphOODClassifier.load("model")
-    assert loaded.method_name == "ciga-v2"
+    assert loaded.method == "ciga-v2"
     code, out, err = run("explain", "model", "--json", "--out", "test.html", "--gallery", 3)
     assert code == 0, err
     assert json.loads(out)["graphs"] > 0
