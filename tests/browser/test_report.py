@@ -161,6 +161,14 @@ def test_the_navigation_stays_and_marks_where_one_is(page: Any) -> None:
     assert page.locator("#scores h2").bounding_box()["y"] > box["height"] - 1
 
 
+def test_an_address_leads_to_its_section(open_page: Callable[..., Any], molecules: Path) -> None:
+    page = open_page(molecules, "#reproduce")
+    top = "document.querySelector('#reproduce').getBoundingClientRect().top"
+    assert 0 <= page.evaluate(top) < 900
+    page = open_page(molecules, "#gallery?sort=confidence%3A-1")
+    assert 0 <= page.evaluate("document.querySelector('#gallery').getBoundingClientRect().top") < 200
+
+
 def test_filters_and_sorting(page: Any) -> None:
     total = len(fitting(page))
     assert total == 18

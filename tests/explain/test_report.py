@@ -140,7 +140,7 @@ def test_training_graphs_do_not_count_as_new(tmp_path: Path) -> None:
     report_model(model, found, tmp_path / "r.html", title="both")
     text, page = read(tmp_path / "r.html")
     assert "trained on 10 of the 18 graphs: scores, confusion and reliability here are of the other 8" in text
-    assert "these graphs, 8 graphs" in text
+    assert "these graphs (8)" in text
     assert "f-seen" in page.ids
     alone = examine(model, splits.train.subset(range(5)))
     assert "say nothing about new graphs" in alone.notes[0]

@@ -254,7 +254,8 @@ def _own(model: Model, part: str | None, progress: Any) -> tuple[GraphStore, str
     notes = []
     if splits.fingerprint() != model.fingerprint:
         notes.append("The data have changed since the model was fitted: their fingerprint is another one.")
-    return splits[name], f"{name} of {model.source['dataset']}", notes
+    file = Path(str(model.source["options"].get("path", "")))
+    return splits[name], f"{name} of {file.name or model.source['dataset']}", notes
 
 
 def _load(folder: Path, plugins: list[Path], device: str) -> Model:

@@ -100,6 +100,15 @@ class Words:
             return names[column]
         return f"{self.node if what == 'x' else self.edge} feature {column}"
 
+    def unlike(self, reasons: str) -> str:
+        """Why a graph was flagged: `size, features` -> "its size, its atoms and bonds"."""
+        plain = {
+            "size": "its size",
+            "features": f"its {self.node}s and {self.edge}s",
+            "embedding": "how the model sees it",
+        }
+        return ", ".join(plain.get(reason, reason) for reason in reasons.split(", "))
+
     def titled(self, text: str) -> str:
         """A title with plain names for the parts of the data; names of files stay as they are."""
         return re.sub(r"\b(?:id|ood)_(?:val|test)\b(?!\.\w)", lambda m: self.part(m[0]), text)
