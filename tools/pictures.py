@@ -1,0 +1,168 @@
+"""Draw the pictures of README and docs/concepts.md: python tools/pictures.py [RUNS_DIR]
+
+The kept subgraphs are those of the README's first example. Its run takes half a minute; a run in RUNS_DIR is
+reused. Everything else is drawn from the generators.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import ciga
+from ciga.explain.draw import KEPT, REST, TRUE, draw_graph, pyplot
+from ciga.files import read_tensors
+from ciga.nn.encoder import Spec
+from ciga.training.ensemble import infer
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+METHOD = "ciga-complement"
+DATA = {"bias": 0.6, "train_per_class": 500, "val_per_class": 100, "test_per_class": 100}
+SETTINGS = {"epochs": 15}
+STYLE = {"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "ciga", "figure.facecolor": "white"}
+NAMES = ("cycle", "house", "crane")
+
+
+def save(figure: Any, name: str) -> None:
+    """One picture into docs/images."""
+    figure.savefig(IMAGES / name, dpi=130, metadata={"Date": None} if name.endswith("svg") else None)
+
+
+def trained(runs_dir: str) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """Method, networks, data and record of the README's example."""
+    plan = ciga.plan("spmotif-struc", METHOD, seed=1, data=DATA, settings=SETTINGS)
+    record: Any = ciga.execute(plan, runs_dir)
+    splits = plan.load()
+    file = Path(runs_dir) / plan.config.hash / f"weights.{record['selection']}.safetensors"
+    networks = plan.settings.networks(Spec.of(splits), read_tensors(file)[0])
+    return plan.settings.method, networks, splits, record
+
+
+def small_test_graphs(splits: Any) -> list[int]:
+    """For each class a small test graph, large enough to show a base."""
+    test = splits["ood_test"]
+    rows = []
+    for label in range(3):
+        mine = (test.y == label).nonzero().flatten()
+        order = mine[test.num_nodes[mine].argsort(stable=True)]
+        rows.append(int(order[len(order) // 6]))
+    return rows
+
+
+def kept_subgraphs(plt: Any, method: Any, networks: Any, splits: Any) -> None:
+    """The picture of README and home: true motif and kept edges of one test graph per class."""
+    from matplotlib.lines import Line2D
+
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.9), layout="constrained")
+    for axis, row in zip(axes, small_test_graphs(splits), strict=True):
+        batch = splits["ood_test"].batch([row])
+        with torch.inference_mode():
+            said = infer(method, networks, batch)
+        draw_graph(axis, batch.edge_index, batch.num_nodes, said.partition.kept[batch.pair], batch.edge_truth)
+        axis.set_title(f"{NAMES[int(batch.y)]}, predicted {NAMES[int(said.logits.argmax())]}")
+    handles = [
+        Line2D([], [], color=TRUE, lw=7, alpha=0.8, label="the motif that makes the label"),
+        Line2D([], [], color=KEPT, lw=2.2, label="what CIGA kept"),
+        Line2D([], [], color=REST, lw=0.8, label="the rest"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    save(figure, "subgraphs.png")
+
+
+def parts(plt: Any, splits: Any) -> None:
+    """Concepts: G_c and G_s of one training graph."""
+    batch = splits["train"].batch([int((splits["train"].y == 1).nonzero()[0])])
+    figure, axis = plt.subplots(figsize=(4.6, 3.4), layout="constrained")
+    draw_graph(axis, batch.edge_index, batch.num_nodes, torch.zeros_like(batch.edge_truth), batch.edge_truth)
+    axis.set_title("G_c: the house (orange). G_s: the rest (grey).")
+    save(figure, "concepts-parts.svg")
+
+
+def mechanisms(plt: Any) -> None:
+    """Concepts: FIIF, PIIF and MIIF as diagrams."""
+    arrows = {
+        "FIIF: the shortcut follows the cause": [("C", "Y"), ("C", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
+        "PIIF: the shortcut follows the label": [("C", "Y"), ("Y", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
+        "MIIF: both": [("C", "Y"), ("C", "S"), ("Y", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
+    }
+    places = {"C": (0, 1), "Y": (1.2, 1.6), "S": (2, 0.8), "E": (2.9, 1.3), "G": (1, 0)}
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3), layout="constrained")
+    for axis, (title, pairs) in zip(axes, arrows.items(), strict=True):
+        for name, (x, y) in places.items():
+            axis.scatter(x, y, s=620, color=TRUE if name in "CY" else REST, zorder=2)
+            axis.text(x, y, name, ha="center", va="center", zorder=3)
+        for a, b in pairs:
+            style = {"arrowstyle": "-|>", "color": "#333333", "shrinkA": 14, "shrinkB": 14}
+            axis.annotate("", xy=places[b], xytext=places[a], arrowprops=style)
+        axis.set(xlim=(-0.4, 3.3), ylim=(-0.4, 2))
+        axis.axis("off")
+        axis.set_title(title, fontsize=10)
+    save(figure, "concepts-mechanisms.svg")
+
+
+def edge_auroc(plt: Any, method: Any, networks: Any, splits: Any) -> None:
+    """Concepts: scores of motif edges and of all others over the test graphs."""
+    true, other = [], []
+    for batch in splits["ood_test"].batches(256):
+        with torch.inference_mode():
+            score = infer(method, networks, batch).partition.score.sigmoid()[batch.pair]
+        true.append(score[batch.edge_truth])
+        other.append(score[~batch.edge_truth])
+    figure, axis = plt.subplots(figsize=(5.6, 3), layout="constrained")
+    bins = torch.linspace(0, 1, 31).tolist()
+    axis.hist(torch.cat(other).tolist(), bins, density=True, color=REST, label="other edges")
+    axis.hist(torch.cat(true).tolist(), bins, density=True, color=TRUE, alpha=0.75, label="motif edges")
+    axis.set(xlabel="score of an edge", ylabel="density", title="Edge AUROC asks how far these two are apart")
+    axis.legend(frameon=False)
+    save(figure, "concepts-edge-auroc.svg")
+
+
+def selection(plt: Any, record: dict[str, Any]) -> None:
+    """Concepts: which epoch each rule picks."""
+    history = record["history"]
+    figure, axis = plt.subplots(figsize=(5.6, 3), layout="constrained")
+    for split, colour in (("id_val", REST), ("ood_val", KEPT)):
+        axis.plot([row["metrics"][split]["accuracy"] for row in history], color=colour, label=split)
+    for name, colour, height in (
+        ("id-val", "#777777", 0.42),
+        ("ood-val", KEPT, 0.5),
+        ("ood-val-rest", TRUE, 0.58),
+    ):
+        epoch = record["selected"][name]["epoch"]
+        axis.axvline(epoch, color=colour, ls=":")
+        axis.text(epoch, height, f" {name}", color=colour, fontsize=9)
+    axis.set(xlabel="epoch", ylabel="accuracy", ylim=(0.3, 1.02), title="One run, three rules, three epochs")
+    axis.legend(frameon=False, loc="lower left")
+    save(figure, "concepts-selection.svg")
+
+
+def shift(plt: Any, splits: Any) -> None:
+    """Concepts: what changes from training to test."""
+    figure, axis = plt.subplots(figsize=(5.6, 3), layout="constrained")
+    bins = list(range(0, 200, 8))
+    for split, colour, alpha in (("train", REST, 1.0), ("ood_test", KEPT, 0.7)):
+        axis.hist(
+            splits[split].num_nodes.tolist(), bins, density=True, color=colour, alpha=alpha, label=split
+        )
+    axis.set(xlabel="nodes of a graph", ylabel="density", title="A shift: test graphs are larger")
+    axis.legend(frameon=False)
+    save(figure, "concepts-shift.svg")
+
+
+def main() -> None:
+    plt = pyplot()
+    method, networks, splits, record = trained(sys.argv[1] if len(sys.argv) > 1 else "runs")
+    with plt.rc_context(STYLE):
+        kept_subgraphs(plt, method, networks, splits)
+        parts(plt, splits)
+        mechanisms(plt)
+        edge_auroc(plt, method, networks, splits)
+        selection(plt, record)
+        shift(plt, splits)
+
+
+if __name__ == "__main__":
+    main()
