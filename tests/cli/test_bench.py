@@ -71,7 +71,7 @@ def test_two_presets_in_one_folder(run: Run) -> None:
         assert "1 done now" in run("bench", *words, f"--preset={preset}")[2]
     found = json.loads(run("runs", "--json")[1])
     assert sorted(r["settings"]["undirected"] for r in found) == [False, True]
-    assert "1 runs in" in run("runs", "--where=undirected=true")[1]
+    assert "1 run in" in run("runs", "--where=undirected=true")[1]
     # The last bench is what a table without options shows; it says so.
     out = run("table", "table-spmotif")[1]
     said = next(line for line in out.splitlines() if "Settings: preset 'tuned' (it changes" in line)
@@ -98,8 +98,8 @@ def test_runs_list_show_compare_export(run: Run, tmp_path: Path) -> None:
     names = [r["hash"] for r in records]
     assert {r["method"] for r in records} == {"erm", "ciga-v1"}
     code, out, _ = run("runs", "--method=ciga-*", "--where=size=0.25")
-    assert "1 runs" in out
-    assert "0 runs" in run("runs", "--where=size=0.5")[1]
+    assert "1 run in" in out
+    assert "No run is recorded" in run("runs", "--where=size=0.5")[1]
     code, out, _ = run("runs", "show", names[0][:8])
     assert code == 0
     assert "train_per_class=6" in out

@@ -115,7 +115,12 @@ def test_methods_are_listed_with_their_hyper_parameters(command: Command) -> Non
     code, out, _ = command("methods")
     assert code == 0
     assert "ciga-v2" in out
-    assert "spurious_gradient=" in out.replace("\n", "")
+    code, out, said = command("methods", "ciga-v2")
+    assert code == 0
+    for word in ("spurious_gradient", "beta", "0.5 1 2 4", "Loss: CIGAv1's"):
+        assert word in out
+    assert "Next:  ciga run spmotif-struc ciga-v2" in said
+    assert command("methods", "cigar")[0] == 2
 
 
 # ---------------------------------------------------------------- wrong usage: exit code 2

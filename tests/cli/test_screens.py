@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ciga.bench.grid import Variation, configs
+from ciga.bench.paper import PaperTable, exhibit
+from ciga.files import write_json
+from tests.bench.conftest import record_of
 from tests.helpers import ciga
 
 Run = Callable[..., tuple[int, str, str]]
@@ -41,3 +45,26 @@ def test_dry_run(run: Run) -> None:
     assert fits(out.rpartition("table-real:")[0])
     assert len(out.splitlines()) < 40
     assert "360 runs, 0 recorded, 360 missing" in out
+
+
+def test_runs(run: Run, tmp_path: Path) -> None:
+    """AUDIT U6: the score was cut at 80 columns."""
+    code, out, said = run("runs")
+    assert (code, out) == (0, "No run is recorded in runs.\n")
+    assert "Next:  ciga run" in said
+    table = exhibit("table-real")
+    assert isinstance(table, PaperTable)
+    cells = table.cells(["ciga-v2", "oracle"], ["drugood-ic50-scaffold", "cmnist-sp"])
+    for cell in cells:
+        for config in configs(cell, Variation(), [1, 2]):
+            write_json(tmp_path / "runs" / config.hash / "record.json", record_of(config, 0.8765))
+    code, out, said = run("runs")
+    assert code == 0
+    assert fits(out)
+    assert out.count("0.876") + out.count("0.877") == 8
+    for whole in ("drugood-ic50-scaffold", "erm (iid)", "ood-val", "8 runs in runs"):
+        assert whole in out
+    short = out.splitlines()[2].split()[0]
+    assert f"ciga runs show {out.splitlines()[9].split()[0]}" in said
+    assert run("runs", "--method=nothing")[1] == "No run is recorded in runs that fits.\n"
+    assert len(short) == 8

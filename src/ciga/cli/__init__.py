@@ -12,20 +12,19 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import typer
 
-from ciga.cli import bench, data, model, run, runs, tune
+from ciga.cli import bench, catalog, data, model, run, runs, tune
 from ciga.errors import UsageError, os_sentence, sentence
 
 app = typer.Typer(
     name="ciga",
     help="Graph classification that keeps working when the data shifts.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("run")(run.run)
-app.command("methods")(run.methods)
+app.command("methods")(catalog.methods)
 app.command("demo")(run.demo)
-app.command("datasets")(data.datasets)
+app.command("datasets")(catalog.datasets)
 app.add_typer(data.app, name="data")
 app.command("fit")(model.fit)
 app.command("predict")(model.predict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -69,14 +68,16 @@ def bench(
     results: Also = ALSO,
 ) -> None:
     """Run what a table or figure of the paper still lacks; the same command again continues."""
+    if list_:
+        from ciga.cli.catalog import exhibits
+
+        exhibits(runs_dir, results)
+        return
     from ciga.bench import paper
     from ciga.bench.grid import plans
     from ciga.errors import UsageError
 
     records = records_in(runs_dir, results)
-    if list_:
-        _list(records)
-        return
     if name is None:
         raise UsageError("Name a table or figure (ciga bench --list shows them).")
     if limit_hours is not None and not limit_hours >= 0:
@@ -401,41 +402,3 @@ def _prepare(shown: Any, variation: Variation, datasets: Sequence[str]) -> None:
                     typer.echo(f"{column.dataset} is ready", err=True)
                 except CigaError as error:
                     typer.echo(f"{column.dataset}: {error}", err=True)
-
-
-def _list(records: Records) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Column
-    from rich.table import Table as View
-
-    from ciga.bench import paper
-    from ciga.bench.grid import Variation, plans
-    from ciga.runs.estimate import Estimate
-
-    estimate = Estimate(records)
-    view = View(
-        Column("name, and where in the paper", overflow="fold"),
-        *(
-            Column(word, justify="right", no_wrap=True)
-            for word in ("cells", "runs", "recorded", "core-hours")
-        ),
-    )
-
-    def add(name: str, shown: Any, *numbers: str) -> None:
-        view.add_row(f"[bold]{name}[/bold]\n{escape(shown.title)}; {escape(shown.source)}", *numbers)
-
-    for name, shown in paper.exhibits().items():
-        if isinstance(shown, paper.Statistics):
-            add(name, shown, str(len(shown.columns)), "none", "", "0")
-            continue
-        cells = shown.cells()
-        todo = plans(cells, Variation())
-        done = sum(records.find(p.config) is not None for p in todo)
-        total = estimate.total(p.config for p in todo) / 3600
-        distinct = len({json.dumps(vars(c), sort_keys=True) for c in cells})
-        add(name, shown, str(distinct), str(len(todo)), str(done), f"{total:.1f}")
-    Console().print(view)
-    known = sum(len(times) for times in estimate.exact.values())
-    source = f"from {known} records here" if known else "a rough guess: there is no record here yet"
-    Console().print(f"Core-hours for all runs of each, {source}. Runs that two of them share are done once.")

@@ -1,4 +1,4 @@
-"""`ciga datasets` and `ciga data …`: what there is, building it, its statistics, what is wrong with it."""
+"""`ciga data …`: build a dataset, count it, and look for what is wrong with it."""
 
 from __future__ import annotations
 
@@ -17,41 +17,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Build, describe and check datasets.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A dataset (see: ciga datasets).")]
-
-
-def datasets(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006 (typer copies it)
-    """List every dataset: its shift, classes, metric, sizes, and whether its files are here."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from ciga.data.check.overview import overview
-    from ciga.data.dataset import data_home
-
-    _load(plugin)
-    rows = overview()
-    if json_:
-        typer.echo(json.dumps(rows))
-        return
-    table = Table("dataset", "shift", "classes", "metric", "graphs in each split", "files")
-    for column in table.columns:
-        column.overflow = "fold"
-    table.columns[0].no_wrap = True  # a name that one types stays whole
-    for name, row in rows.items():
-        sizes = "  ".join(f"{part} {count:,}" for part, count in (row["sizes"] or {}).items())
-        table.add_row(
-            name,
-            row["shift"],
-            str(row["classes"] or "yours"),
-            row["metric"] or "yours",
-            sizes + (f" ({row['sizes_from']})" if row["sizes_from"] in ("paper", "publisher") else "")
-            or "yours",
-            "here" if row["files_here"] else "not here" if row["sizes"] else "yours",
-        )
-    console = Console()
-    console.print(table)
-    console.print(
-        f"Files are looked for in {data_home()} (set CIGA_DATA to change that).", style="dim", soft_wrap=True
-    )
 
 
 @app.command()

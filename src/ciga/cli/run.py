@@ -1,4 +1,4 @@
-"""`ciga run`, `ciga methods`, `ciga demo`."""
+"""`ciga run` and `ciga demo`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from ciga.cli.screen import complete
 
 if TYPE_CHECKING:
     from ciga.runs.types import Record
@@ -33,8 +35,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, alone, on stan
 
 
 def run(
-    dataset: Annotated[str, typer.Argument(help="A dataset (see: ciga datasets).")],
-    method: Annotated[str, typer.Argument(help="A method (see: ciga methods).")],
+    dataset: Annotated[
+        str, typer.Argument(help="A dataset (see: ciga datasets).", autocompletion=complete("datasets"))
+    ],
+    method: Annotated[
+        str, typer.Argument(help="A method (see: ciga methods).", autocompletion=complete("methods"))
+    ],
     seed: Annotated[int, typer.Option(help="Seed of the run.", min=0)] = 1,
     epochs: Annotated[
         int | None, typer.Option(help="Maximum number of epochs (same as --set epochs=N).")
@@ -82,58 +88,6 @@ def run(
         _show(record, runs_dir / record["hash"])
         if report is not None:
             typer.echo(f"report: {report}")
-
-
-def methods(json_: AsJson = False, plugin: Plugins = []) -> None:  # noqa: B006
-    """List every method with its hyper-parameters."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Column, Table
-
-    from ciga import options
-    from ciga.methods.base import methods as registry
-    from ciga.registry import load_plugin
-
-    for file in plugin:
-        load_plugin(file)
-    rows: dict[str, dict[str, Any]] = {}
-    for name in registry:
-        cls = registry[name]
-        rows[name] = {
-            "summary": cls.summary,
-            "environments": cls.needs_environments,
-            "subgraph": cls.extracts,
-            "scms": list(cls.scms),
-            "hyperparameters": {
-                k: {
-                    "default": f.default,
-                    "grid": list(f.metadata.get("grid", ())),
-                    "help": f.metadata.get("help", ""),
-                }
-                for k, f in options.fields_of(cls).items()
-            },
-        }
-    if json_:
-        typer.echo(json.dumps(rows))
-        return
-    # Names that one types are never cut: what needs room shares a column and wraps.
-    table = Table(
-        "method",
-        "needs",
-        Column("hyper-parameters and their defaults", overflow="fold"),
-        show_lines=True,
-    )
-    for name, row in rows.items():
-        knobs = [f"{k}={v['default']}" for k, v in row["hyperparameters"].items()]
-        about = [row["summary"]]
-        about += ["extracts a subgraph"] if row["subgraph"] else []
-        about += ["for " + ", ".join(row["scms"])] if row["scms"] else []
-        table.add_row(
-            f"[bold]{name}[/bold]\n" + escape("; ".join(about)),
-            "environments" if row["environments"] else "",
-            escape("\n".join(knobs)),
-        )
-    Console().print(table)
 
 
 def demo(

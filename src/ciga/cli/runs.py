@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, RunsDir
+from ciga.cli.screen import listing, next_step
 
 if TYPE_CHECKING:
     from ciga.runs.types import Record
@@ -33,9 +34,8 @@ def runs(
     json_: AsJson = False,
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
-    """List records: one line a run, its test score under its own selection rule."""
+    """List records: one line per run, with its test score under its own selection rule."""
     from rich.console import Console
-    from rich.table import Table
 
     from ciga.runs.records import read_failure
 
@@ -50,26 +50,39 @@ def runs(
     if json_:
         typer.echo(json.dumps([{k: v for k, v in r.items() if k != "history"} for r in found]))
         return
-    view = Table(
-        "run", "dataset", "method", "seed", "metric", "test", "selected by", "epochs", "s", "finished"
-    )
-    view.columns[0].no_wrap = True
+    if not found:
+        typer.echo(
+            f"No run is recorded in {runs_dir}" + (" that fits." if any((dataset, method, where)) else ".")
+        )
+        next_step("ciga run spmotif-struc ciga-v2", "trains one")
+        return
+    console = Console()
+    wide = console.width >= 120
+    more = ["selected by", "epochs", "seconds", "finished"] if wide else ["selected by"]
+    view = listing("run", "dataset", "method", "seed", "test", "metric", *more)
+    for place, column in enumerate(view.columns):
+        column.no_wrap = place not in (1, 2)
+        column.overflow = "fold"
+    view.columns[3].justify = view.columns[4].justify = "right"
     for record in found:
         value = test_score(record)
+        iid = " (iid)" if record["protocol"] == "iid" else ""
+        extra = [str(record["epochs"]), f"{record['seconds']:.0f}", record["finished"]] if wide else []
         view.add_row(
-            record["hash"],
+            record["hash"] if wide else record["hash"][:8],
             record["dataset"],
-            record["method"] + (" (iid)" if record["protocol"] == "iid" else ""),
+            record["method"] + iid,
             str(record["seed"]),
-            record["metric"],
             "–" if value is None else f"{value:.3f}",
+            record["metric"],
             record["selection"],
-            str(record["epochs"]),
-            f"{record['seconds']:.0f}",
-            record["finished"],
+            *extra,
         )
-    Console().print(view)
-    Console().print(f"{len(found)} runs in {runs_dir}")
+    console.print(view, highlight=False)
+    console.print(f"{len(found)} run{'s' if len(found) > 1 else ''} in {runs_dir}", highlight=False)
+    next_step(
+        f"ciga runs show {found[-1]['hash'][:8]}", "shows one; ciga runs compare A B sets two side by side"
+    )
 
 
 @app.command("show")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -29,3 +30,14 @@ def listing(*columns: str, title: str | None = None) -> Table:
 def next_step(command: str, why: str = "") -> None:
     """The next sensible command, on standard error: it is advice, not a result."""
     typer.echo(f"Next:  {command}" + (f"   ({why})" if why else ""), err=True)
+
+
+def complete(kind: str) -> Callable[[str], list[str]]:
+    """What the shell offers after Tab: the methods, datasets or exhibits that begin so."""
+
+    def offer(incomplete: str) -> list[str]:
+        from ciga.cli.index import index
+
+        return [name for name in index()[kind] if name.startswith(incomplete)]
+
+    return offer
