@@ -33,6 +33,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"undirected": True, "walks": 4},
     {"edge_features": False},
     {"jk": "cat", "walks": 4},
+    {"gate_price": 1.0, "walks": 4},
 ]
 #: (nodes, undirected edges) of each graph, and how many of its first edges are kept.
 SIZES = [(7, 9), (9, 14), (6, 8), (5, 4)]

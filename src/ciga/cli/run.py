@@ -131,6 +131,11 @@ def _show(record: Record, folder: Path) -> None:
     peak = record.get("peak_memory_mb")
     memory = "" if peak is None else f", {peak:.0f} MB"
     console.print("* the one to report; oracle looks at test data", highlight=False, soft_wrap=True)
+    if "closed_features" in record:
+        closed = ", ".join(f"x[{column}]" for column in record["closed_features"])
+        console.print(
+            f"node features closed by their gates: {closed or 'none'}", markup=False, soft_wrap=True
+        )
     console.print(
         f"{record['method']} on {record['dataset']}, seed {record['seed']}: {record['epochs']} epochs, "
         f"{record['seconds']:.0f} s{memory}; record in {folder}",

@@ -28,7 +28,7 @@ class MatchNetwork(GraphNetwork):
 
     def match_space(self, batch: Batch) -> Tensor:
         """Where the matcher puts each graph, [G, d]."""
-        return self.match_readout(self.matcher(batch), batch.batch, batch.num_graphs)
+        return self.match_readout(self.matcher(self.gate(batch)), batch.batch, batch.num_graphs)
 
 
 def nearest(u: Tensor, allowed: Tensor) -> Tensor:

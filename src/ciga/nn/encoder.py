@@ -39,6 +39,9 @@ class Backbone:
     walks: int = tunable(
         0, [0, 8], low=0, high=32, help="steps of random walks whose return probabilities a node sees, too"
     )
+    gate_price: float = tunable(
+        0.0, [0.0, 0.1, 1.0], low=0.0, help="price of a node feature that stays open; 0: no gates"
+    )
     edge_features: bool = tunable(True, help="use edge features where the data has them")
     undirected: bool = tunable(False, help="messages go both ways along edges that the data stores once")
 

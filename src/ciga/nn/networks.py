@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ciga.graphs.store import Batch
 from ciga.nn.encoder import Backbone, Encoder, Spec
 from ciga.nn.extractor import Extractor, Partition
+from ciga.nn.gate import gate_of
 from ciga.nn.readout import Readout, sum_of
 from ciga.nn.reversal import reverse
 
@@ -27,13 +28,15 @@ class GraphNetwork(nn.Module):
 
     def __init__(self, spec: Spec, backbone: Backbone) -> None:
         super().__init__()
+        self.gate = gate_of(spec, backbone)
         self.encoder = Encoder(spec.features, spec.edge_features, backbone, spec.degrees)
         self.readout = Readout(backbone.readout, self.encoder.dim)
         self.head = head(self.encoder.dim, spec.classes)
 
     def represent(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Graph embeddings, [G, d]."""
-        return self.readout(self.encoder(batch, edge_weight), batch.batch, batch.num_graphs)
+        h = self.encoder(self.gate(batch), edge_weight)
+        return self.readout(h, batch.batch, batch.num_graphs)
 
     def forward(self, batch: Batch) -> Tensor:
         return self.head(self.represent(batch))
@@ -125,6 +128,7 @@ class InvariantNetwork(nn.Module):
             node_features=backbone.node_features or not raw,  # the featurizer's embeddings are always seen
             walks=backbone.walks if raw else 0,  # and know the walks of the whole graph
         )
+        self.gate = gate_of(spec, backbone)  # shared: what is closed, neither of the two sees
         self.featurizer = Encoder(spec.features, spec.edge_features, backbone, spec.degrees)
         self.extractor = Extractor(self.featurizer.dim, scorer, budget, size, noise, spec.edges)
         self.raw, self.undirected, self.straight = raw, backbone.undirected, strength == "straight"
@@ -144,12 +148,14 @@ class InvariantNetwork(nn.Module):
             with torch.no_grad():
                 return self.split(batch)
         batch = batch.both_ways if self.undirected else batch  # an edge's score is the mean of both ways
+        batch = self.gate(batch)
         hidden = self.featurizer(batch)
         return Parts(batch, hidden, self.extractor(hidden, batch))
 
     def hold_featurizer(self) -> None:
         """From now on `split` is as in evaluation, in training too: nothing of g is learned."""
         self.held = True
+        self.gate.requires_grad_(False)
         self.featurizer.requires_grad_(False)
         self.extractor.requires_grad_(False)
         self.train(self.training)
@@ -157,6 +163,7 @@ class InvariantNetwork(nn.Module):
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         if self.held:
+            self.gate.eval()
             self.featurizer.eval()
             self.extractor.eval()
         return self

@@ -15,6 +15,7 @@ from ciga.data.dataset import make as make_dataset
 from ciga.errors import CigaError, UsageError
 from ciga.files import write_tensors
 from ciga.graphs.splits import Splits
+from ciga.nn.gate import closed_columns
 from ciga.progress import Progress, silent
 from ciga.registry import load_plugin
 from ciga.runs.records import Config, Runs, peak_memory_mb, versions
@@ -182,7 +183,8 @@ def execute(
 def describe(plan: Plan, splits: Splits, fitted: Fitted, device: str, threads: int) -> Record:
     """The record of a finished run."""
     config = plan.config
-    return {
+    closed = closed_columns(fitted.states.get(fitted.selector.name, {}))
+    record: Record = {
         "hash": config.hash,
         "dataset": config.dataset,
         "method": config.method,
@@ -205,3 +207,6 @@ def describe(plan: Plan, splits: Splits, fitted: Fitted, device: str, threads: i
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "history": cast(list[HistoryRow], fitted.history),
     }
+    if closed is not None:
+        record["closed_features"] = closed
+    return record

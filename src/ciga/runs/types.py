@@ -30,6 +30,7 @@ class Record(TypedDict):
     metric: str
     selection: str  # the rule to report
     selected: dict[str, dict[str, Any]]  # rule -> its epoch, and split -> metric -> value
+    closed_features: NotRequired[list[int]]  # columns of x behind a closed gate, where there are gates
     epochs: int
     seconds: float
     peak_memory_mb: float | None  # None where the system does not tell

@@ -26,6 +26,7 @@ from ciga.graphs.store import GraphStore
 from ciga.methods.base import Context, Method, Step
 from ciga.methods.base import make as make_method
 from ciga.nn.encoder import Backbone, Spec
+from ciga.nn.gate import gate_cost
 from ciga.options import tunable
 from ciga.progress import Progress, silent
 from ciga.scoring.selection import SELECTORS, Selector, default_selector
@@ -238,7 +239,7 @@ def _train_epoch(
             inner.step()
         outer.zero_grad()
         try:
-            terms = method.loss(network, batch, step)
+            terms = {**method.loss(network, batch, step), **gate_cost(network)}
         except (IndexError, RuntimeError, ValueError) as error:
             # Weights beyond all bounds may fail in many ways, all for one reason. (NaN is below nothing.)
             if all(bool(p.abs().max() < 1e10) for p in network.parameters() if p.numel()):

@@ -13,6 +13,7 @@ from ciga.graphs.ranking import top_within
 from ciga.graphs.store import Batch
 from ciga.graphs.topology import expand
 from ciga.nn.encoder import Backbone, Encoder, Spec
+from ciga.nn.gate import gate_of
 from ciga.nn.networks import head
 from ciga.nn.readout import Readout, max_of, sum_of
 
@@ -197,6 +198,7 @@ class PooledNetwork(nn.Module):
         super().__init__()
         single = replace(backbone, layers=1, jk="last")
         width = backbone.width
+        self.gate = gate_of(spec, backbone)
         self.convs = nn.ModuleList([Encoder(spec.features, spec.edge_features, single, spec.degrees)])
         above = replace(single, node_features=True, walks=0)  # what the level below says is always seen
         self.convs.extend(Encoder(width, 0, above, spec.degrees) for _ in range(backbone.layers - 1))
@@ -207,7 +209,7 @@ class PooledNetwork(nn.Module):
 
     def represent(self, batch: Batch) -> Tensor:
         """Graph embeddings, [G, d]: the sum of the readouts of all levels."""
-        batch = batch.both_ways if self.undirected else batch
+        batch = self.gate(batch.both_ways if self.undirected else batch)
         level, weight = batch, torch.ones(batch.num_edges, device=batch.x.device)
         total = torch.zeros((), device=batch.x.device)
         for i, conv in enumerate(self.convs):

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ciga.graphs.store import Batch
 from ciga.nn.encoder import Backbone, Encoder, Spec
+from ciga.nn.gate import gate_of
 from ciga.nn.networks import head
 from ciga.nn.readout import Readout, mean_of
 
@@ -16,6 +17,7 @@ class AssignmentNetwork(nn.Module):
 
     def __init__(self, spec: Spec, backbone: Backbone) -> None:
         super().__init__()
+        self.gate = gate_of(spec, backbone)
         self.encoder = Encoder(spec.features, spec.edge_features, backbone, spec.degrees)
         width = self.encoder.dim
         self.readout = Readout(backbone.readout, width)
@@ -27,7 +29,7 @@ class AssignmentNetwork(nn.Module):
 
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Logit [N] of each node's membership, and the embeddings [G, d] of subgraph and graph."""
-        h = self.encoder(batch)
+        h = self.encoder(self.gate(batch))
         logit = self.assign(h).squeeze(1)
         share = logit.sigmoid().unsqueeze(1)
         part = self.readout(share * h, batch.batch, batch.num_graphs)

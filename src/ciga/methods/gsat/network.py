@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from ciga.graphs.store import Batch
 from ciga.nn.encoder import Backbone, Encoder, Spec
 from ciga.nn.extractor import Extractor
+from ciga.nn.gate import gate_of
 from ciga.nn.networks import head
 from ciga.nn.readout import Readout
 
@@ -19,6 +20,7 @@ class AttentionNetwork(nn.Module):
 
     def __init__(self, spec: Spec, backbone: Backbone, budget: str, size: float) -> None:
         super().__init__()
+        self.gate = gate_of(spec, backbone)
         self.encoder = Encoder(spec.features, spec.edge_features, backbone, spec.degrees, parts=2)
         self.extractor = Extractor(self.encoder.dim, "mlp", budget, size, most=spec.edges)
         self.readout = Readout(backbone.readout, self.encoder.dim)
@@ -28,11 +30,11 @@ class AttentionNetwork(nn.Module):
     def score(self, batch: Batch) -> Tensor:
         """One logit per undirected edge, [P]."""
         batch = batch.both_ways if self.undirected else batch
-        return self.extractor.score(self.encoder(batch), batch)
+        return self.extractor.score(self.encoder(self.gate(batch)), batch)
 
     def represent(self, batch: Batch, attention: Tensor) -> Tensor:
         """Graph embeddings [G, d] with each undirected edge weighted by its attention [P]."""
-        h = self.encoder(batch, attention[batch.pair], border=0)
+        h = self.encoder(self.gate(batch), attention[batch.pair], border=0)
         return self.readout(h, batch.batch, batch.num_graphs)
 
     def predict(self, batch: Batch, attention: Tensor) -> Tensor:
