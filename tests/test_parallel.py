@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ciga.errors import CigaError
-from ciga.parallel import cores, parallel_map
+from ciga.parallel import alive, cores, parallel_map
+from tests.processes import is_running, wait_for
 
 
 def square(value: int) -> int:
@@ -67,3 +69,36 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     assert done.stdout == "started\n[0.0, 0.5, 1.0, 1.5]\n", done.stderr
+
+
+SLEEPERS = """
+import os, sys, time
+from pathlib import Path
+from ciga.parallel import parallel_map
+
+def sleep(place):
+    (Path(place) / str(os.getpid())).touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    parallel_map(sleep, [sys.argv[1]] * 2, lambda *news: None, "sleeping", workers=2, chunk=1)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_their_parent(tmp_path: Path, how: signal.Signals) -> None:
+    script, place = tmp_path / "sleepers.py", tmp_path / "workers"
+    script.write_text(SLEEPERS)
+    place.mkdir()
+    parent = subprocess.Popen([sys.executable, str(script), str(place)], stderr=subprocess.DEVNULL)
+    workers = wait_for(lambda: found if len(found := list(place.iterdir())) == 2 else None)
+    parent.send_signal(how)
+    parent.wait()
+    wait_for(lambda: not any(is_running(int(worker.name)) for worker in workers))
+
+
+def test_who_is_alive() -> None:
+    assert alive(os.getpid())
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert not alive(gone.pid)

@@ -20,7 +20,8 @@ from ciga.runs.pool.job import Job
 from ciga.runs.pool.schedule import Pool
 from ciga.runs.pool.sent import Sent
 from ciga.runs.records import Records
-from tests.runs.test_pool import Place, undisturbed, wait_for
+from tests.processes import wait_for
+from tests.runs.test_pool import Place, undisturbed
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (extra: cluster)")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,14 +16,17 @@ from ciga.bench.grid import Variation, plans
 from ciga.bench.paper import PaperTable, Row, exhibit
 from ciga.bench.render import to_csv
 from ciga.bench.tables import fill
+from ciga.errors import CigaError
 from ciga.registry import load_plugin
 from ciga.runs.plan import Plan
 from ciga.runs.pool.executors import Event, Inline, Processes, Take
 from ciga.runs.pool.job import Job
 from ciga.runs.pool.schedule import Pool, PoolState
+from ciga.runs.pool.several import run_all
 from ciga.runs.pool.worker import perform
 from ciga.runs.records import Records
 from tests.bench.conftest import TINY
+from tests.processes import is_running, wait_for
 
 #: An ERM that writes down when it starts, and after its first epoch waits while it is told to, so that it can
 #: be killed in the middle.
@@ -130,14 +131,6 @@ def undisturbed(place: Place) -> str:
     return text
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 1200) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end, "nothing happened for too long"
-        time.sleep(0.05)
-    return found
-
-
 def command(place: Place, runs: Path, *more: str) -> list[str]:
     pairs = [f"--data={k}={v}" for k, v in place.variation.data.items()]
     pairs += [f"--set={k}={v}" for k, v in place.variation.settings.items()]
@@ -164,6 +157,53 @@ def test_killed_and_started_again(place: Place) -> None:
     assert place.csv(runs) == expected
     # The interrupted run went on where it was: it was not prepared a second time.
     assert place.starts() == ["1", "2", "3"]
+
+
+TOGETHER = """
+import sys
+import json
+from ciga.runs.plan import plan
+from ciga.runs.pool.several import run_all
+from ciga.runs.spec import RunSpec
+
+specs = [RunSpec.from_dict(spec) for spec in json.loads(sys.argv[1])]
+run_all([plan(spec) for spec in specs], sys.argv[2], device="cpu", workers=2)
+"""
+
+
+def test_workers_end_with_their_parent_in_the_middle_of_a_run(place: Place) -> None:
+    """`kill -9`. And the same runs at once go on from where they were, instead of being in progress for ever."""
+    runs = place.root / "runs"
+    todo = place.plans()[:2]
+    place.hold()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", TOGETHER, json.dumps([p.spec.as_dict() for p in todo]), str(runs)]
+    )
+    owners = wait_for(
+        lambda: found if len(found := [o.read_text() for o in runs.glob("*/owner")]) == 2 else None
+    )
+    wait_for(lambda: len(list(runs.glob("*/checkpoint.safetensors"))) == 2)
+    workers = [int(owner.split()[1]) for owner in owners]
+    assert all(is_running(worker) for worker in workers)
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not any(is_running(worker) for worker in workers))
+    place.release()
+    assert len(run_all(todo, runs, device="cpu", workers=1)) == 2
+    assert place.starts() == ["1", "2"]  # continued, not begun again
+
+
+def test_the_first_failure_ends_all_where_all_are_needed(place: Place) -> None:
+    """`ciga fit` cannot do with fewer; the error is what the run said."""
+    heard: list[tuple[int, int, str]] = []
+    todo = place.plans("erm", "broken-erm")
+    with pytest.raises(CigaError, match="broken-erm seed 1 failed: RuntimeError: a bug of the method's"):
+        run_all(
+            todo, place.root / "runs", device="cpu", workers=1, on_epochs=lambda *news: heard.append(news)
+        )
+    assert any(text.startswith("erm seed 1: epoch 3") for _, _, text in heard)
+    assert heard[-1][1] == 30
+    assert sorted(done for done, _, _ in heard)[-1] == 5
 
 
 def test_a_killed_worker_only_means_another_try(place: Place) -> None:

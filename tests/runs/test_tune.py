@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import json
+import platform
+import subprocess
+import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ciga.errors import UsageError
+from ciga.runs import plan as plan_module
 from ciga.runs import tune
-from ciga.runs.plan import plan
+from ciga.runs.plan import execute, plan
+from ciga.runs.records import Runs
 from ciga.runs.settings import read_settings
-from ciga.runs.tune import Task
+from ciga.runs.tune import Search
+from ciga.runs.tune.search import Trial
+from ciga.runs.tune.study import study
 
 optuna = pytest.importorskip("optuna", reason="optuna is not installed (extra: sweep)")
 
 DATA = {"train_per_class": 6, "val_per_class": 3, "test_per_class": 3, "bias": 0.6}
 FIXED = {"epochs": 2, "layers": 2, "width": 8}
+LR_AND_WIDTH = {"lr": [1e-3, 3e-3], "width": [4, 8]}
 
 
-def task(**more: Any) -> Task:
-    return Task("spmotif-struc", "ciga-v2", **{"data": DATA, "settings": FIXED, **more})
+def task(**more: Any) -> Search:
+    return Search("spmotif-struc", "ciga-v2", **{"data": DATA, "settings": FIXED, **more})
 
 
 def test_the_papers_search() -> None:
     assert task(space="paper").values() == {"alpha": (0.5, 1, 2, 4, 8, 16, 32), "beta": (0.5, 1, 2, 4)}
-    assert Task("cmnist-sp", "ciga-v2", space="paper").values()["beta"] == (0.5, 1, 2, 4, 16, 32)
-    assert Task("graph-sst5", "ciga-v1", space="paper").values() == {"alpha": (0.5, 1, 2, 4)}
-    assert Task("nci1", "irm", space="paper").values() == {"penalty": (0.01, 0.1, 1, 10, 100)}
-    assert Task("nci1", "dir", space="paper").values() == {"penalty": (0.01, 0.1, 1, 10)}
+    assert Search("cmnist-sp", "ciga-v2", space="paper").values()["beta"] == (0.5, 1, 2, 4, 16, 32)
+    assert Search("graph-sst5", "ciga-v1", space="paper").values() == {"alpha": (0.5, 1, 2, 4)}
+    assert Search("nci1", "irm", space="paper").values() == {"penalty": (0.01, 0.1, 1, 10, 100)}
+    assert Search("nci1", "dir", space="paper").values() == {"penalty": (0.01, 0.1, 1, 10)}
 
 
 def test_what_is_searched() -> None:
@@ -47,7 +56,7 @@ def test_what_is_searched() -> None:
     with pytest.raises(UsageError, match="--over temperature="):
         task(over={"temperature": None}).values()
     with pytest.raises(UsageError, match="nothing to search"):
-        Task("spmotif-struc", "erm").values()
+        Search("spmotif-struc", "erm").values()
 
 
 def test_another_question_is_another_study() -> None:
@@ -59,7 +68,7 @@ def test_another_question_is_another_study() -> None:
 def test_ranges_lie_between_the_ends_of_the_grid() -> None:
     trial = optuna.trial.FixedTrial({"alpha": 3.3, "beta": 0.7, "layers": 4, "conv": "gin"})
     over = {"alpha": None, "beta": None, "layers": None, "conv": ["gin", "gcn"]}
-    found = tune.suggest(task(space="ranges", over=over), trial)
+    found = task(space="ranges", over=over).suggest(trial)
     assert found == {"alpha": 3.3, "beta": 0.7, "layers": 4, "conv": "gin"}
     kinds = {k: type(d).__name__ for k, d in trial.distributions.items()}
     assert kinds == {
@@ -81,8 +90,8 @@ def test_the_test_score_plays_no_part() -> None:
     assert tune.validation_score(record) == 0.6
 
 
-class Trial:
-    """A trial that is to be pruned as soon as it reports less than 0.5."""
+class Asked:
+    """A trial of Optuna's that is to be pruned as soon as it reports less than 0.5."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[float, int]] = []
@@ -94,30 +103,48 @@ class Trial:
         return self.seen[-1][0] < 0.5
 
 
-def test_pruning_looks_at_validation_only() -> None:
-    trial = Trial()
-    hook = tune._Pruning(trial, tune._plan(task(), "spmotif-struc", 1, {}), 100, [0.7])
-
-    def row(epoch: int, value: float) -> dict[str, Any]:
-        return {"epoch": epoch, "metrics": {"ood_val": {"accuracy": value}, "ood_test": {"accuracy": 0.0}}}
-
-    hook(row(0, 0.5), 10)
-    hook(row(1, 0.4), 10)  # the best so far counts
-    assert trial.seen == [(pytest.approx(0.6), 100), (pytest.approx(0.6), 101)]
-    low = tune._Pruning(Trial(), tune._plan(task(), "spmotif-struc", 1, {}), 0, [])
-    with pytest.raises(optuna.TrialPruned):
-        low(row(0, 0.1), 10)
+def news(epoch: int, **scores: float) -> dict[str, Any]:
+    """What a worker says of an epoch."""
+    return {"epoch": epoch, "epochs": 10, "validation": {k.replace("_", "-"): v for k, v in scores.items()}}
 
 
-def test_a_method_that_answers_for_the_rest_is_judged_by_it() -> None:
-    asked = Task("spmotif-struc", "ciga-complement", data=DATA, settings=FIXED)
-    trial = Trial()
-    hook = tune._Pruning(trial, tune._plan(asked, "spmotif-struc", 1, {}), 0, [])
-    hook({"epoch": 0, "metrics": {"ood_val": {"accuracy": 1.0, "rest": 0.4}, "ood_test": {}}}, 10)
-    assert trial.seen == [(pytest.approx(0.6), 0)]
+def test_the_best_so_far_counts() -> None:
+    asked = Asked()
+    trial = Trial(asked, [], scores=[0.7], epochs=100)
+    assert not trial.epoch(news(1, ood_val=0.5), same_rule=False)
+    assert not trial.epoch(news(2, ood_val=0.4), same_rule=False)
+    assert asked.seen == [(pytest.approx(0.6), 100), (pytest.approx(0.6), 101)]
+    assert Trial(Asked(), []).epoch(news(1, ood_val=0.1), same_rule=False)
+
+
+def test_a_method_that_answers_for_the_rest_is_judged_by_it_unless_all_have_one_rule() -> None:
+    said = news(1, ood_val_rest=0.6, ood_val=0.9)  # its own rule comes first
+    for same_rule, value in ((False, 0.6), (True, 0.9)):
+        asked = Asked()
+        Trial(asked, []).epoch(said, same_rule)
+        assert asked.seen == [(value, 0)]
     found = {"epoch": 1, "ood_val": {"accuracy": 0.9, "rest": 0.5}, "ood_test": {"accuracy": 0.9}}
     record = {"dataset": "x", "selection": "ood-val-rest", "metric": "accuracy"}
-    assert tune.validation_score({**record, "selected": {"ood-val-rest": found}}) == pytest.approx(0.4)
+    record["selected"] = {"ood-val-rest": found, "ood-val": {**found, "ood_val": {"accuracy": 0.95}}}
+    assert tune.validation_score(record) == pytest.approx(0.4)
+    assert tune.validation_score(record, same_rule=True) == 0.95
+
+
+def test_pruning_and_judging_go_by_one_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Own files are scored by ROC-AUC although their dataset class says accuracy until they are read."""
+    rows = [f"{'C' * (n % 7 + 1)}{'O' if n % 2 else 'N'},{n % 2}" for n in range(60)]
+    table = tmp_path / "mols.csv"
+    table.write_text("smiles,active\n" + "\n".join(rows) + "\n")
+    monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))
+    data = {"path": str(table), "smiles": "smiles", "label": "active", "split": "random"}
+    seen: list[float] = []
+    planned = plan("csv", "erm", data=data, settings={"epochs": 3, "layers": 1, "width": 4})
+    record = execute(
+        planned, tmp_path / "runs", on_epoch=lambda row, _: seen.extend(row["validation"].values())
+    )
+    assert record["metric"] == "roc_auc"
+    assert planned.dataset.metric != "roc_auc"
+    assert max(seen) == pytest.approx(tune.validation_score(record))
 
 
 def test_search_continue_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +160,7 @@ def test_search_continue_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for trial in second.trials:
         assert trial.value == pytest.approx(sum(trial.user_attrs["scores"]) / 1)
     # Enough is enough: nothing more is run.
-    monkeypatch.setattr(tune, "execute", None)
+    monkeypatch.setattr(plan_module, "execute", None)
     assert len(tune.tune(asked, journal, 4, runs).trials) == 4
     tune.write_settings(asked, second, out)
     written = tomllib.loads(out.read_text())
@@ -148,7 +175,7 @@ def test_search_continue_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_several_datasets_are_judged_by_their_mean(tmp_path: Path) -> None:
     journal, runs, out = tmp_path / "tune.journal", tmp_path / "runs", tmp_path / "best.toml"
-    asked = Task(
+    asked = Search(
         "spmotif-struc, spmotif-mixed",
         "ciga-v1",
         over={"alpha": [0.5, 2.0]},
@@ -173,31 +200,32 @@ def test_several_datasets_are_judged_by_their_mean(tmp_path: Path) -> None:
 
 def test_datasets_that_do_not_go_together(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="different metrics"):
-        tune.study(Task("spmotif-struc,nci1", "ciga-v1"), tmp_path / "journal")
+        study(Search("spmotif-struc,nci1", "ciga-v1"), tmp_path / "journal")
     with pytest.raises(UsageError, match="one by one"):
-        Task("graph-sst5,cmnist-sp", "ciga-v2", space="paper").values()
+        Search("graph-sst5,cmnist-sp", "ciga-v2", space="paper").values()
 
 
 def test_the_papers_grid_is_gone_through_once(tmp_path: Path) -> None:
-    asked = Task("spmotif-struc", "erm", "paper", {"lr": [1e-3, 3e-3], "width": [4, 8]}, DATA, {"epochs": 1})
+    asked = Search(
+        "spmotif-struc", "erm", "paper", {"lr": [1e-3, 3e-3], "width": [4, 8]}, DATA, {"epochs": 1}
+    )
     found = tune.tune(asked, tmp_path / "journal", 10, tmp_path / "runs", device="cpu")
     assert len(found.trials) == 4
     assert len({tuple(t.params.items()) for t in found.trials}) == 4
 
 
-def test_two_processes_on_one_journal(tmp_path: Path) -> None:
+def test_two_workers_make_exactly_the_trials_asked_for(tmp_path: Path) -> None:
     over = {"lr": None, "weight_decay": None}  # twelve choices
-    asked = Task("spmotif-struc", "erm", "grid", over, DATA, {"epochs": 1, "layers": 1, "width": 4})
-    found = tune.tune(asked, tmp_path / "journal", 6, tmp_path / "runs", workers=2, device="cpu")
-    ended = {tuple(t.params.items()) for t in found.trials if t.state.is_finished()}
-    assert 6 <= len(ended) <= 7  # each process may be at one when the last is counted
-    assert sorted(t.number for t in found.trials) == list(range(len(found.trials)))
+    asked = Search("spmotif-struc", "erm", "grid", over, DATA, {"epochs": 1, "layers": 1, "width": 4})
+    found = tune.tune(asked, tmp_path / "journal", 5, tmp_path / "runs", workers=2, device="cpu")
+    assert len({tuple(t.params.items()) for t in found.trials if t.state.is_finished()}) == 5
+    assert sorted(t.number for t in found.trials) == list(range(5))
 
 
 def test_what_was_interrupted_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the second trial: the next search has all four choices, the broken one included."""
-    asked = Task("spmotif-struc", "erm", "paper", {"lr": [1e-3, 3e-3], "width": [4, 8]}, DATA, {"epochs": 1})
-    plain, calls = tune.execute, []
+    asked = Search("spmotif-struc", "erm", "paper", LR_AND_WIDTH, DATA, {"epochs": 1})
+    plain, calls = execute, []
 
     def stop_at_second(*args: Any, **more: Any) -> Any:
         calls.append(1)
@@ -205,9 +233,115 @@ def test_what_was_interrupted_is_tried_again(tmp_path: Path, monkeypatch: pytest
             raise KeyboardInterrupt
         return plain(*args, **more)
 
-    monkeypatch.setattr(tune, "execute", stop_at_second)
+    monkeypatch.setattr(plan_module, "execute", stop_at_second)
     with pytest.raises(KeyboardInterrupt):
         tune.tune(asked, tmp_path / "journal", 4, tmp_path / "runs", device="cpu")
     found = tune.tune(asked, tmp_path / "journal", 4, tmp_path / "runs", device="cpu")
     done = [t.params for t in found.trials if t.state == optuna.trial.TrialState.COMPLETE]
     assert len(done) == len({tuple(p.items()) for p in done}) == 4
+
+
+def test_a_trial_of_a_killed_process_is_tried_again(tmp_path: Path) -> None:
+    asked = Search("spmotif-struc", "erm", "paper", LR_AND_WIDTH, DATA, {"epochs": 1})
+    trial = study(asked, tmp_path / "journal").ask()
+    asked.suggest(trial)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    trial.set_user_attr("process", f"{platform.node()} {dead.pid}")
+    found = tune.tune(asked, tmp_path / "journal", 4, tmp_path / "runs", device="cpu")
+    assert tune.counts(found) == {"complete": 4}
+
+
+def test_the_lock_of_a_killed_search_does_not_hold_up_the_next(tmp_path: Path) -> None:
+    """Optuna's own lock is a symbolic link, which a killed process leaves behind."""
+    journal = tmp_path / "journal"
+    asked = Search("spmotif-struc", "erm", "paper", {"lr": [1e-3]}, DATA, {"epochs": 1})
+    study(asked, journal)
+    (tmp_path / "journal.lock").symlink_to(journal)
+    script = (
+        "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1] + '.filelock'); "
+        "lock.acquire(); print('held', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script, str(journal)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline().strip() == b"held"
+    holder.kill()
+    holder.wait()
+    assert tune.counts(tune.tune(asked, journal, 1, tmp_path / "runs", device="cpu")) == {"complete": 1}
+
+
+@pytest.mark.parametrize(
+    ("over", "words"),
+    [
+        ({"alpha": ["abc"]}, "not a valid float"),
+        ({"alpha": [-5]}, "too small"),
+        ({"alpha": [""]}, "no values"),
+        ({"alpha": []}, "no values"),
+        ({"layers": [1.5]}, "not a valid int"),
+        ({"conv": ["gcnn"]}, "not one of"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_before_the_first_trial(
+    tmp_path: Path, over: dict[str, list[Any]], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        tune.tune(task(over=over), tmp_path / "journal", 3, tmp_path / "runs")
+    assert not (tmp_path / "journal").exists()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_trial_that_fails_counts(tmp_path: Path) -> None:
+    """Values that are legal one by one but not together, and a run that breaks."""
+    asked = task(over={"budget": ["count"], "size": [0.5, 0.25]})
+    found = tune.tune(asked, tmp_path / "journal", 5, tmp_path / "runs", device="cpu")
+    assert tune.counts(found) == {"fail": 2}
+    assert all("size" in t.user_attrs["error"] for t in found.trials)
+
+
+def test_a_file_that_is_something_else_is_not_written_to(tmp_path: Path) -> None:
+    table = tmp_path / "mols.csv"
+    table.write_text("smiles,label\nCC,1\n")
+    with pytest.raises(UsageError, match="not a journal"):
+        tune.tune(task(), table, 1, tmp_path / "runs")
+    assert table.read_text() == "smiles,label\nCC,1\n"
+
+
+# ---------------------------------------------------------------- several methods on equal terms
+
+
+def test_every_method_gets_the_same_number_of_trials(tmp_path: Path) -> None:
+    common = Search("spmotif-struc", "", over={"lr": [1e-3, 3e-3], "alpha": [1.0, 2.0]}, data=DATA)
+    tasks = tune.searches(common, ["erm", "ciga-complement"])
+    assert [set(t.values()) for t in tasks] == [{"lr"}, {"lr", "alpha"}]
+    assert all(t.same_rule for t in tasks)
+    small = [replace(t, settings={**t.settings, **FIXED, "epochs": 1}) for t in tasks]
+    found = tune.tune_methods(small, tmp_path / "journal", 2, tmp_path / "runs", device="cpu")
+    assert {m: sum(tune.counts(made).values()) for m, made in found.items()} == {
+        "erm": 2,
+        "ciga-complement": 2,
+    }
+    assert {made.user_attrs["trials"] for made in found.values()} == {2}
+    for record in Runs(tmp_path / "runs"):
+        if record["method"] == "ciga-complement":  # by the rule of all, not by its own
+            assert record["selection"] == "ood-val-rest"
+            values = [t.value for t in found["ciga-complement"].trials]
+            assert record["selected"]["ood-val"]["ood_val"]["accuracy"] in values
+
+
+def test_unequal_terms_are_refused(tmp_path: Path) -> None:
+    common = Search("spmotif-struc", "", over={"lr": [1e-3, 3e-3], "alpha": [1.0, 2.0]}, data=DATA)
+    with pytest.raises(UsageError, match="erm has only 2 choices: use --trials 2"):
+        tune.tune_methods(tune.searches(common, ["erm", "ciga-v1"]), tmp_path / "journal", 3)
+    with pytest.raises(UsageError, match="erm has none of the settings"):
+        tune.searches(replace(common, over={"alpha": [1.0]}), ["erm", "ciga-v1"])
+    with pytest.raises(UsageError, match="setting of these methods"):
+        tune.searches(replace(common, over={"alfa": [1.0]}), ["erm", "ciga-v1"])
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_methods_own_grid_beside_named_settings() -> None:
+    found = task(over={"grid": None, "lr": [1e-3, 3e-3]}).values()
+    assert {"alpha", "beta", "size", "lr"} <= set(found)
+    assert found["lr"] == (1e-3, 3e-3)

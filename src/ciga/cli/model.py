@@ -36,7 +36,7 @@ def fit(
     ] = None,
     method: Annotated[str, typer.Option(help="A method (see: ciga methods).")] = "ciga-v2",
     seeds: Annotated[int, typer.Option(help="Networks of the ensemble.", min=1)] = 3,
-    tune: Annotated[int, typer.Option(help="First search settings with so many trials.", min=0)] = 0,
+    tune: Annotated[int, typer.Option(help="First search settings with this number of trials.", min=0)] = 0,
     epochs: Annotated[int | None, typer.Option(help="At most so many (same as --set epochs=N).")] = None,
     set_: Pairs = [],  # noqa: B006 (typer copies it)
     data: DataPairs = [],  # noqa: B006
@@ -282,11 +282,11 @@ def _tuned(
     """The best settings of a search that looks at validation data only."""
     from ciga.cli.tune import typed
     from ciga.parallel import cores
-    from ciga.runs.tune import Task
+    from ciga.runs.tune import Search
     from ciga.runs.tune import tune as search
 
     found = tuple(str(p.resolve()) for p in plugins)
-    task = Task(dataset, method, data=data, settings=typed(method, settings), preset=preset, plugins=found)
+    task = Search(dataset, method, data=data, settings=typed(method, settings), preset=preset, plugins=found)
     workers = min(cores(), trials)
     study = search(task, runs_dir / "tune.journal", trials, runs_dir, workers=workers, device=device)
     best: dict[str, Any] = dict(study.best_trial.params)

@@ -2,93 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
+from ciga.cli.run import DataPairs, Pairs, Plugins, Preset, RunsDir
+
+if TYPE_CHECKING:
+    from ciga.runs.tune import Search
 
 
 def tune(
     dataset: Annotated[str, typer.Argument(help="A dataset, or several with commas (see: ciga datasets).")],
-    method: Annotated[str, typer.Argument(help="A method (see: ciga methods).")],
-    trials: Annotated[int, typer.Option(help="Trials in all, those recorded included.", min=1)] = 20,
+    method: Annotated[str | None, typer.Argument(help="A method (see: ciga methods).")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Several methods with commas instead: each gets the same number of trials."),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(help="Trials of each method in all, those recorded included.", min=1)
+    ] = 20,
     storage: Annotated[Path, typer.Option(help="Journal file; processes may share it.")] = Path(
         "tune.journal"
     ),
     space: Annotated[str, typer.Option(help="grid, ranges (between the grid's ends), or paper.")] = "grid",
     over: Annotated[
-        list[str], typer.Option("--over", help="Search this setting: NAME or NAME=value,value (repeatable).")
+        list[str],
+        typer.Option(
+            "--over",
+            help="Search this setting instead of the method's grid: NAME or NAME=value,value (repeatable); "
+            "--over grid adds the method's grid again.",
+        ),
     ] = [],  # noqa: B006 (typer copies it)
     set_: Pairs = [],  # noqa: B006
     data: DataPairs = [],  # noqa: B006
-    epochs: Annotated[int | None, typer.Option(help="At most so many epochs a run.")] = None,
-    preset: Annotated[str, typer.Option(help="Settings to start from: tuned, published, or none.")] = "tuned",
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs of each run.")] = None,
+    preset: Preset = None,
     seeds: Annotated[str, typer.Option(help="Seeds of each trial, like 1-3.")] = "1",
-    workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
-    out: Annotated[Path | None, typer.Option(help="Write the best settings here (TOML).")] = None,
+    workers: Annotated[int, typer.Option(help="Trials at a time.", min=1)] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the best settings here (TOML); with --methods, a folder of such files."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     plugin: Plugins = [],  # noqa: B006
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
     """Search settings of METHOD on DATASET by validation score; the same command again continues.
 
-    Several datasets are searched as one, by the mean of their scores.
+    Several datasets are searched as one, by the mean of their scores. Several methods (--methods) are
+    searched on equal terms: each gets exactly the same number of trials, judged by the same rule.
     """
     from ciga import options
-    from ciga.cli.bench_options import parse_seeds
+    from ciga.cli.bench_options import names, parse_seeds
+    from ciga.errors import UsageError
     from ciga.registry import load_plugin
-    from ciga.runs.tune import Task, write_settings
+    from ciga.runs.tune import Search, searches, tune_methods
     from ciga.runs.tune import tune as search
 
     for file in plugin:
         load_plugin(file)
+    if (method is None) == (methods is None):
+        raise UsageError("Name one method, or several with --methods A,B,C.")
+    several = names([methods]) if methods is not None else []
+    if methods is not None and not several:
+        raise UsageError("--methods is empty: name methods, such as --methods erm,ciga-v2.")
     fixed: dict[str, Any] = dict(options.parse_pairs(set_, "--set"))
     if epochs is not None:
         fixed["epochs"] = epochs
-    task = Task(
+    common = Search(
         dataset,
-        method,
+        method or "",
         space,
         _over(over),
         options.parse_pairs(data, "--data"),
-        typed(method, fixed),
-        preset,
-        tuple(parse_seeds(seeds)) or (1,),
+        fixed,
+        preset or "",
+        tuple(parse_seeds(seeds)),
         tuple(str(p.resolve()) for p in plugin),
     )
-    found = search(task, storage, trials, runs_dir, workers=workers, device=device, say=_tell)
-    _show(found)
+    if several:
+        tasks = searches(common, several)
+        found = tune_methods(tasks, storage, trials, runs_dir, workers=workers, device=device, say=_tell)
+        _compare(dataset, trials, found)
+        for task in tasks if out is not None else []:
+            assert out is not None
+            _write(task, found[task.method], out / f"{task.method}.toml")
+        return
+    assert method is not None
+    task = Search(**{**vars(common), "settings": typed(method, fixed)})
+    made = search(task, storage, trials, runs_dir, workers=workers, device=device, say=_tell)
+    _show(made)
     if out is not None:
-        write_settings(task, found, out)
-        several = f" --preset {preset}" if len(task.datasets) > 1 else ""
-        use = f"ciga run {task.datasets[0]} {method}{several} --settings {out}"
-        typer.echo(f"best settings: {out} ({use})", err=True)
+        _write(task, made, out)
 
 
 def typed(method: str, values: dict[str, Any]) -> dict[str, Any]:
     """Settings from the command line as what they are: numbers as numbers."""
     from ciga import options
     from ciga.errors import unknown
-    from ciga.methods.base import methods
-    from ciga.nn.encoder import Backbone
-    from ciga.training.loop import Training
+    from ciga.runs.tune.space import setting_kinds
 
-    kinds = {k: kind for kind in (Training, Backbone, methods[method]) for k in options.fields_of(kind)}
+    kinds = setting_kinds(method)
     for key in values:
         if key not in kinds:
             raise unknown(f"setting of {method}", key, kinds)
     return {key: options.convert(kinds[key], key, value) for key, value in values.items()}
 
 
+def _write(task: Search, found: Any, out: Path) -> None:
+    from ciga.runs.tune import write_settings
+
+    write_settings(task, found, out)
+    several = f" --preset {task.start}" if len(task.datasets) > 1 else ""
+    use = f"ciga run {task.datasets[0]} {task.method}{several} --settings {out}"
+    typer.echo(f"best settings: {out} ({use})", err=True)
+
+
 def _over(given: Sequence[str]) -> dict[str, list[Any] | None]:
     """`alpha`, `alpha=1,2` -> names with their values, or None for the declared grid."""
+    from ciga.errors import UsageError
+
     out: dict[str, list[Any] | None] = {}
     for text in given:
         name, sign, values = text.partition("=")
-        out[name.strip()] = [_plain(v.strip()) for v in values.split(",")] if sign else None
+        name = name.strip()
+        if not name or name in out:
+            raise UsageError(f"--over {text}: name each setting once, as NAME or NAME=value,value.")
+        out[name] = [_plain(v.strip()) for v in values.split(",")] if sign else None
     return out
 
 
@@ -113,16 +156,36 @@ def _show(found: Any) -> None:
     from rich.table import Table
 
     from ciga.errors import CigaError
+    from ciga.runs.tune import counts
 
-    states: dict[str, int] = {}
-    for trial in found.trials:
-        states[trial.state.name.lower()] = states.get(trial.state.name.lower(), 0) + 1
+    ends = counts(found)
+    said = ", ".join(f"{count} {state}" for state, count in ends.items())
     done = [t for t in found.trials if t.state.name == "COMPLETE"]
-    counts = ", ".join(f"{count} {state}" for state, count in states.items())
     if not done:
-        raise CigaError(f"No trial of the search came to an end ({counts}).")
+        raise CigaError(f"No trial of the search came to an end ({said}).")
     names = list(done[0].params)
-    table = Table("trial", "validation", *names, title=f"{found.study_name}: {counts}")
+    title = f"{found.study_name}: {sum(ends.values())} trials ({said})"
+    table = Table("trial", "validation", *names, title=title)
     for trial in sorted(done, key=lambda t: -t.value)[:10]:
         table.add_row(str(trial.number), f"{trial.value:.4f}", *[str(trial.params[n]) for n in names])
+    Console().print(table)
+
+
+def _compare(dataset: str, trials: int, found: Mapping[str, Any]) -> None:
+    """The best of each method, and what it was given."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from ciga.runs.tune import counts
+
+    table = Table(
+        "method", "trials", "validation", "best settings", title=f"{dataset}: {trials} trials for each method"
+    )
+    for method, made in found.items():
+        ends = counts(made)
+        said = f"{sum(ends.values())} ({', '.join(f'{n} {state}' for state, n in ends.items())})"
+        done = [t for t in made.trials if t.state.name == "COMPLETE"]
+        best = max(done, key=lambda t: t.value, default=None)
+        chosen = " ".join(f"{k}={v}" for k, v in best.params.items()) if best is not None else "–"
+        table.add_row(method, said, "–" if best is None else f"{best.value:.4f}", chosen)
     Console().print(table)

@@ -134,8 +134,8 @@ def execute(
         device: auto, cpu, cuda or mps.
         threads: CPU threads of the run.
         progress: hears how building the data goes.
-        on_epoch: called after every epoch with what went into the history, `validation` (the score of the
-            rule to report, None without validation data) added, and the most epochs there may be.
+        on_epoch: called after every epoch with what went into the history, and the most epochs there may be.
+            `validation` is added: the score by the rule to report, and by the one that every method has.
     """
     runs, config = Runs(runs_dir), plan.config
     done = runs.find(config)
@@ -146,12 +146,18 @@ def execute(
         if done is not None:
             return done
         splits = plan.load(progress)
-        rule = default_selector(list(splits), plan.settings.method.selects_by_rest)
+        rests = (plan.settings.method.selects_by_rest, False)
+        rules = {default_selector(list(splits), rest) for rest in rests}
+        first = default_selector(list(splits), rests[0])
 
         def epoch(row: dict[str, Any], epochs: int) -> None:
             assert on_epoch is not None
-            score = rule.value(row["metrics"][rule.split], splits.task.metric) if rule.split else None
-            on_epoch({**row, "validation": score}, epochs)
+            scores = {
+                rule.name: rule.value(row["metrics"][rule.split], splits.task.metric)
+                for rule in sorted(rules, key=lambda rule: rule != first)
+                if rule.split
+            }
+            on_epoch({**row, "validation": scores}, epochs)
 
         try:
             fitted = fit_members(
