@@ -172,7 +172,7 @@ run_all([plan(spec) for spec in specs], sys.argv[2], device="cpu", workers=2)
 
 
 def test_workers_end_with_their_parent_in_the_middle_of_a_run(place: Place) -> None:
-    """`kill -9`. And the same runs at once go on from where they were, instead of being in progress for ever."""
+    """`kill -9`; and the same runs at once go on where they were, not "in progress" for ever."""
     runs = place.root / "runs"
     todo = place.plans()[:2]
     place.hold()
