@@ -9,6 +9,8 @@ import pytest
 
 from ciga.bench.grid import Variation, configs
 from ciga.bench.paper import PaperTable, exhibit
+from ciga.cli.help import EXAMPLES, GROUPS
+from ciga.cli.screen import complete
 from ciga.files import write_json
 from tests.bench.conftest import record_of
 from tests.helpers import ciga
@@ -68,3 +70,45 @@ def test_runs(run: Run, tmp_path: Path) -> None:
     assert f"ciga runs show {out.splitlines()[9].split()[0]}" in said
     assert run("runs", "--method=nothing")[1] == "No run is recorded in runs that fits.\n"
     assert len(short) == 8
+
+
+COMMANDS = "| run| tune| demo| fit| predict| explain| export| bench| table| figure| methods| datasets"
+COMMANDS += "| data| data check| data stats| runs| runs show| runs compare"
+
+
+@pytest.mark.parametrize("command", COMMANDS.split("|"))
+def test_help_has_groups_examples_and_plain_types(run: Run, command: str) -> None:
+    """AUDIT U6: `<bool>` after flags, no example, no group."""
+    words = command.split()
+    code, out, _ = run(*words, "--help")
+    assert code == 0
+    assert fits(out.partition("Examples")[0].replace("…", "."))
+    assert "<" not in out
+    assert "Examples" in out
+    for option in ("--json", "--help", "--version", "--dry-run", "--strict"):
+        assert not [line for line in out.splitlines() if line.startswith(f"  {option} TEXT")]
+    if not words:
+        assert out.index("Your own data") < out.index("Experiments") < out.index("The paper")
+        assert "--install-completion" in out
+    if words == ["run"]:
+        assert "--seed N " in out
+        assert "[default: runs]" in out
+
+
+def test_examples_are_of_commands_that_exist() -> None:
+    known = {name for names in GROUPS.values() for name in names}
+    for examples in EXAMPLES.values():
+        for example in examples:
+            assert example.split()[1] in known
+
+
+def test_version(run: Run) -> None:
+    import ciga as package
+
+    assert run("--version") == (0, f"ciga {package.__version__}\n", "")
+
+
+def test_names_are_completed() -> None:
+    assert complete("methods")("ciga-") == ["ciga-complement", "ciga-v1", "ciga-v2"]
+    assert complete("datasets")("nci") == ["nci1", "nci109"]
+    assert "table-size" in complete("exhibits")("table-s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 # Two spinning OpenMP threads beside another busy process are 10 times slower than one. Torch reads this
 # when it loads, so it comes first.
@@ -13,11 +14,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import typer
 
 from ciga.cli import bench, catalog, data, model, run, runs, tune
+from ciga.cli.help import Command, Group
 from ciga.errors import UsageError, os_sentence, sentence
 
 app = typer.Typer(
     name="ciga",
-    help="Graph classification that keeps working when the data shifts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -35,6 +36,27 @@ app.command("table")(bench.table)
 app.command("figure")(bench.figure)
 app.command("tune")(tune.tune)
 app.add_typer(runs.app, name="runs")
+for group in (app, data.app, runs.app):
+    group.info.cls = Group
+    for command in group.registered_commands:
+        command.cls = Command
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from ciga import __version__
+
+        typer.echo(f"ciga {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Graph classification that keeps working when the data shifts."""
 
 
 def main() -> None:

@@ -1,0 +1,157 @@
+"""The help screens: what a command is for, its words in plain types, and an example that works."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+#: Groups of `ciga --help`, in this order.
+GROUPS = {
+    "Your own data": ("fit", "predict", "explain", "export"),
+    "Experiments": ("run", "tune", "runs", "demo"),
+    "The paper": ("bench", "table", "figure"),
+    "What there is": ("methods", "datasets", "data"),
+}
+EXAMPLES = {
+    "ciga": (
+        "ciga demo --quick",
+        "ciga fit molecules.csv --label active --out model",
+        "ciga run spmotif-struc ciga-v2",
+        "ciga table 1",
+    ),
+    "run": (
+        "ciga run spmotif-struc ciga-v2 --seed 1",
+        "ciga run nci1 erm --preset published --set lr=0.001 --report run.html",
+    ),
+    "demo": ("ciga demo --quick",),
+    "fit": (
+        "ciga fit molecules.csv --label active --out model",
+        "ciga fit molecules.csv --label active --split scaffold --seeds 5 --out model",
+    ),
+    "predict": ("ciga predict model new.csv --out predictions.csv",),
+    "explain": ("ciga explain model molecules.csv --out report.html",),
+    "export": ("ciga export model --format onnx",),
+    "bench": (
+        "ciga bench --list",
+        "ciga bench table-spmotif --quick",
+        "ciga bench table-size --methods erm,ciga-v2 --seeds 1-3 --dry-run",
+    ),
+    "table": ("ciga table 1", "ciga table table-size --format latex --out size.tex"),
+    "figure": ("ciga figure 4 --out figures", "ciga figure figure-ranks"),
+    "tune": ("ciga tune spmotif-struc ciga-v2 --trials 20 --out best.toml",),
+    "methods": ("ciga methods", "ciga methods ciga-v2"),
+    "datasets": ("ciga datasets", "ciga datasets spmotif-struc"),
+    "runs": ("ciga runs --method 'ciga-*'", "ciga runs show 3e2052a5"),
+    "show": ("ciga runs show 3e2052a5",),
+    "compare": ("ciga runs compare 3e2052a5 7ca5552b",),
+    "data": ("ciga data check molecules.csv --label active",),
+    "prepare": ("ciga data prepare nci1",),
+    "stats": ("ciga data stats nci1",),
+    "check": ("ciga data check molecules.csv --label active",),
+}
+
+
+class Command(TyperCommand):
+    """A command with our help screen."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print it."""
+        _screen(self, ctx, {})
+
+
+class Group(TyperGroup):
+    """A group of commands with our help screen."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print it; commands stand in the groups above."""
+        listed = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        found = {name: command for name, command in listed if command is not None}
+        if ctx.parent is not None:
+            _screen(self, ctx, {"Commands": found})
+            return
+        parts = {title: {n: found.pop(n) for n in names} for title, names in GROUPS.items()}
+        _screen(self, ctx, {**parts, **({"More": found} if found else {})})
+
+
+def _screen(command: Any, ctx: Any, groups: dict[str, dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    words = _types(command.callback) if command.callback else {}
+    params = [p for p in command.get_params(ctx) if not p.hidden]
+    arguments = [p for p in params if p.param_type_name == "argument"]
+    options = [p for p in params if p.param_type_name == "option"]
+    usage = [ctx.command_path, *(_argument(p) for p in arguments)]
+    usage += ["COMMAND"] if groups else []
+    console.print(f"[bold]Usage:[/] {_escape(' '.join(usage))} \\[options]\n")
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        console.print(" ".join(paragraph.split()) + "\n", markup=False)
+    for title, commands in groups.items():
+        rows = [(name, (c.help or c.short_help or "").split("\n\n")[0]) for name, c in commands.items()]
+        _block(console, title, rows)
+    _block(console, "Arguments", [(_argument(p), p.help or "") for p in arguments])
+    _block(console, "Options", [(_option(p, words.get(p.name, "")), _meaning(p)) for p in options])
+    examples = EXAMPLES.get("ciga" if ctx.parent is None else ctx.info_name, ())
+    if examples:
+        console.print("[bold]Examples[/]")
+        for example in examples:
+            console.print(f"  {example}", markup=False, soft_wrap=True)
+
+
+def _block(console: Any, title: str, rows: list[tuple[str, str]]) -> None:
+    from rich.table import Table
+
+    if not rows:
+        return
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True, style="cyan")
+    table.add_column()
+    for left, right in rows:
+        table.add_row(f"  {_escape(left)}", _escape(" ".join(right.split())))
+    console.print(f"[bold]{title}[/]")
+    console.print(table)
+    console.print()
+
+
+def _argument(param: Any) -> str:
+    word = str(param.metavar or param.name.rstrip("_").upper())
+    return word + ("..." if param.nargs != 1 else "")
+
+
+def _option(param: Any, word: str) -> str:
+    names = ", ".join([*param.opts, *param.secondary_opts])
+    if getattr(param, "is_flag", False) or param.name == "help":
+        return names
+    return f"{names} {param.metavar or word or 'TEXT'}"
+
+
+def _meaning(param: Any) -> str:
+    text = param.help or ""
+    given = param.default
+    if callable(given) or given is None or isinstance(given, bool) or given in ([], (), ""):
+        return text
+    said = " ".join(map(str, given)) if isinstance(given, list) else given
+    return f"{text} [default: {said}]"
+
+
+def _types(callback: Any) -> dict[str, str]:
+    """A plain word for what each option takes."""
+    names = {int: "N", float: "N", Path: "PATH", bool: "", str: "TEXT"}
+    return {key: names.get(_base(hint), "TEXT") for key, hint in typing.get_type_hints(callback).items()}
+
+
+def _base(hint: Any) -> Any:
+    """`int` of `int | None`, `list[int]` and `Annotated[int, …]`."""
+    inner = [a for a in typing.get_args(hint) if a is not types.NoneType]
+    return _base(inner[0]) if inner else hint
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
