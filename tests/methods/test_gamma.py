@@ -15,7 +15,7 @@ from ciga.graphs.topology import Adjacency, number_features
 from ciga.methods.base import Context, Step, make
 from ciga.methods.gamma.densities import draw_sets, enumerate_sets, subgraphs
 from ciga.methods.gamma.gin import SubgraphGIN
-from ciga.methods.gamma.onehot import from_rows, in_rows, name_kinds
+from ciga.methods.gamma.kinds import from_rows, in_rows, name_kinds
 from ciga.methods.gamma.shapes import shapes
 from ciga.nn.encoder import Backbone, Spec
 from ciga.training.loop import Training, fit
@@ -250,9 +250,23 @@ def test_every_term_has_a_gradient(name: str) -> None:
         assert any(g is not None and bool((g != 0).any()) for g in gradients)
 
 
+def test_training_encodes_each_kind_of_a_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the original does, whose batch norm sees each kind of subgraph once, however often it occurs."""
+    batch = labelled_store().batch(slice(None))
+    network = make("gamma-gin").network(Spec(2, 0, 2), BACKBONE).train()
+    asked: list[Tensor] = []
+    gin = network._gin
+    monkeypatch.setattr(network, "_gin", lambda n, b, a: asked.append(n) or gin(n, b, a))
+    network.encode(batch)
+    found, adjacency = network.find(batch)
+    kinds = network._kinds(found, batch, adjacency)[1].numel()
+    assert [nodes.size(0) for nodes in asked] == [kinds]
+    assert kinds < found.nodes.size(0) / 2
+
+
 def test_training_draws_follow_the_seed() -> None:
     batch = store_of([nx.wheel_graph(14)]).batch([0])
-    method = make("gamma-gin", {"samples": 16})
+    method = make("gamma-gin", {"samples": 16, "exact": 20})
     torch.manual_seed(0)
     network = method.network(Spec(3, 0, 2), BACKBONE)
 
@@ -336,17 +350,46 @@ def test_names_of_kinds_ignore_the_order_of_nodes_and_see_the_labels() -> None:
             assert (names[i] == names[j]) == alike(parts[i], parts[j])
 
 
-def test_a_kind_that_training_never_had_counts_for_nothing() -> None:
-    method = make("gamma-1hot", {"k": 3, "labels": "features"})
+@pytest.mark.parametrize("name", ["gamma-1hot", "gamma-gin", "gamma-rpgin"])
+def test_a_kind_that_training_never_had_is_left_out(name: str) -> None:
+    """The original counts subgraphs that training and test have in common, and their densities sum to 1."""
+    torch.manual_seed(0)
+    store = labelled_store()
+    method = make(name, {"k": 3, "labels": "features"})
+    network = method.network(Spec(2, 0, 2), BACKBONE).eval()
+    seen, strange = slow_densities(store.subset([1]), 3)[0], store.batch([2])  # a star, and a wheel
+    method.learn(network, store.subset([1]))
+    assert network.kinds.numel() == len(seen)
+    both = [
+        share
+        for part, share in slow_densities(store.subset([2]), 3)[0]
+        if any(alike(part, s) for s, _ in seen)
+    ]
+    assert 0 < sum(both) < 0.99
+    found, adjacency = network.find(strange)
+    _, share = network.known(network.name(found, strange), found.graph, found.density, 1)
+    assert float(share.sum()) == pytest.approx(1)
+    assert int((share == 0).sum()) == round((1 - sum(both)) * share.numel())
+    if name == "gamma-1hot":
+        assert sorted(v for v in network.table(network.densities(strange))[0].tolist() if v) == pytest.approx(
+            sorted(v / sum(both) for v in both)
+        )
+        return
+    with torch.no_grad():
+        each = network._encode(found.nodes, strange, adjacency)
+        expected = (each * share.unsqueeze(1)).sum(0, keepdim=True)
+        torch.testing.assert_close(network.encode(strange)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_most_common_kinds_are_known_where_there_are_too_many() -> None:
+    store = labelled_store()
+    method = make("gamma-1hot", {"k": 3, "kinds": 2, "labels": "features"})
     network = method.network(Spec(2, 0, 2), BACKBONE)
-    method.learn(network, labelled_store().subset([1]))  # a star: no triangle
-    strange = labelled_store().batch([2])
-    known = network.table(network.densities(strange))
-    assert 0 < float(known.sum()) < 1
-    assert make("gamma-1hot", {"kinds": 2, "labels": "features"}).kinds == 2
-    few = make("gamma-1hot", {"k": 3, "kinds": 2, "labels": "features"})
-    few.learn(network, labelled_store())
-    assert network.kinds.numel() == 2
+    method.learn(network, store)
+    assert network.kinds.numel() == network.embed.in_features == 2
+    names = [set(network.densities(store.batch([i])).kind.tolist()) for i in range(len(store))]
+    most = sorted((sum(k in n for n in names) for k in set().union(*names)), reverse=True)
+    assert sorted((sum(k in n for n in names) for k in network.kinds.tolist()), reverse=True) == most[:2]
 
 
 def test_rows_of_densities_come_back_as_they_were() -> None:
@@ -386,13 +429,16 @@ def test_the_risk_is_weighted_by_one_over_the_share_of_a_class(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["gamma-1hot", "gamma-gin", "gamma-rpgin"])
 def test_the_head_is_the_originals(name: str) -> None:
-    """Batch norm without scale and shift on the representation, one hidden layer of 128, dropout."""
+    """Batch norm without scale and shift on the representation, one hidden layer of 128, dropout.
+
+    The representation of 1-hot is a linear map of the densities, as wide as the network.
+    """
     backbone = Backbone(width=8, layers=2, dropout=0.3)
     network = make(name).network(Spec(3, 0, 2), backbone)
     assert not network.norm.affine
     kinds = [type(layer).__name__ for layer in network.head]
     assert kinds == ["Linear", "ReLU", "Dropout", "Linear"]
-    assert network.head[0].in_features == network.norm.num_features
+    assert network.head[0].in_features == network.norm.num_features == 8
     assert (network.head[0].out_features, network.head[2].p) == (128, 0.3)
     batch = store_of(some_graphs()).batch(slice(None))
     seen = network.train().represent(batch)

@@ -92,7 +92,7 @@ def test_gamma_networks_are_trained_as_in_their_own_paper() -> None:
     for name in ("gamma-1hot", "gamma-gin", "gamma-rpgin"):
         found = resolve(name, dataset="nci1", preset="published").flat()
         assert (found["layers"], found["readout"], found["hidden"], found["dropout"]) == (2, "sum", 128, 0.3)
-        assert (found["epochs"], found["lr"]) == (1000, 1e-3)
+        assert (found["epochs"], found["lr"], found["batch_size"], found["width"]) == (1000, 5e-3, 128, 64)
     assert resolve("gamma-rpgin", dataset="nci1", preset="published").flat()["permutations"] == 3
 
 

@@ -12,8 +12,9 @@ from ciga.graphs.names import are_labels
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import Context, Inference, Method, Step, cross_entropy, register
 from ciga.methods.gamma.gin import SubgraphGIN
-from ciga.methods.gamma.network import DensityNetwork
-from ciga.methods.gamma.onehot import GRAPHS, OneHotNetwork, from_rows, in_rows
+from ciga.methods.gamma.kinds import from_rows, in_rows
+from ciga.methods.gamma.network import GRAPHS, DensityNetwork
+from ciga.methods.gamma.onehot import OneHotNetwork
 from ciga.methods.gamma.shapes import MAX_K
 from ciga.nn.encoder import Backbone, Spec
 from ciga.options import tunable
@@ -28,7 +29,10 @@ class Gamma(Method[D]):
     """What the three have in common (Bevilacqua et al., 2021): densities, a head, and a weighted risk.
 
     omega(S, G) is the share of S among the connected induced k-node subgraphs of G: large and small graphs of
-    one model have the same in the limit. A sample counts with one over the share of its class.
+    one model have the same in the limit. Subgraphs of a kind, shape and node labels up to isomorphism, that
+    no training graph has are left out. A node's label is its row of features where these are discrete
+    (`auto`: at most one distinct row to ten nodes of the training data), else the same for all. A sample
+    counts with one over the share of its class.
     """
 
     revision = 2
@@ -37,6 +41,14 @@ class Gamma(Method[D]):
     samples: int = tunable(64, [64, 256, 1024], low=1, help="subgraphs drawn from a graph that has more")
     exact: int = tunable(2048, low=1, help="all subgraphs of a graph with at most that many are looked at")
     hidden: int = tunable(128, [32, 128], low=1, help="width of the head's hidden layer")
+    labels: str = tunable("auto", choices=LABELS, help="what a node's label is")
+
+    def learn(self, network: D, train: GraphStore) -> None:
+        network.learn(train, self.labelled(train))
+
+    def labelled(self, train: GraphStore) -> bool:
+        """Do nodes have labels?"""
+        return are_labels(train.x) if self.labels == "auto" else self.labels == "features"
 
     def prepare(self, context: Context) -> dict[str, Tensor]:
         y = context.splits.train.y
@@ -58,37 +70,30 @@ class Gamma(Method[D]):
 class Gamma1Hot(Gamma[OneHotNetwork]):
     """min E[ CE(f(Gamma(G)), Y) ], Gamma(G) = sum over kinds F of omega(F, G) * onehot(F).
 
-    A kind is a shape with its nodes' labels, up to isomorphism; those of the training graphs are known,
-    others count for nothing. A node's label is its row of features where these are discrete (`auto`: at most
-    one distinct row to ten nodes of the training data), else the same for all.
+    A linear map takes the densities of the known kinds to the head.
     """
 
     summary = "densities of k-node subgraphs by shape and node labels"
 
-    labels: str = tunable("auto", choices=LABELS, help="what a node's label is")
-    kinds: int = tunable(20_000, low=1, help="kinds told apart; of more, those that most graphs have")
+    kinds: int = tunable(20_000, low=1, help="known kinds; of more, those that most training graphs have")
+
+    def learn(self, network: OneHotNetwork, train: GraphStore) -> None:
+        network.learn(train, self.labelled(train), self.kinds)
 
     def network(self, spec: Spec, backbone: Backbone) -> OneHotNetwork:
         return OneHotNetwork(spec, backbone, self.k, self.samples, self.exact, self.hidden)
-
-    def learn(self, network: OneHotNetwork, train: GraphStore) -> None:
-        network.learn(train, self.kinds, self._labelled(train))
-
-    def _labelled(self, train: GraphStore) -> bool:
-        return are_labels(train.x) if self.labels == "auto" else self.labels == "features"
 
     def prepare(self, context: Context) -> dict[str, Tensor]:
         """Training goes over the same densities again and again: they are worked out once."""
         train = context.splits.train
         reader = self.network(context.spec, context.backbone)
-        reader.labelled.fill_(self._labelled(train) and reader.features > 0)
+        reader.labelled.fill_(self.labelled(train) and reader.features > 0)
         kinds, shares = in_rows([reader.densities(b) for b in train.batches(GRAPHS, chunk=1)])
         return {**super().prepare(context), "kinds": kinds, "shares": shares}
 
     def loss(self, network: OneHotNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         found = from_rows(step.side["kinds"], step.side["shares"])
-        representation = network.normalised(network.table(found))
-        return {"risk": self.risk(network.head(representation), batch, step)}
+        return {"risk": self.risk(network.head(network.from_densities(found)), batch, step)}
 
 
 @register("gamma-gin")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ciga.graphs.store import Batch
 from ciga.graphs.topology import Adjacency, number_features, number_rows
-from ciga.methods.gamma.densities import Subgraphs, subgraphs
+from ciga.methods.gamma.densities import Subgraphs
 from ciga.methods.gamma.network import DensityNetwork
 from ciga.nn.encoder import Backbone, Encoder, Spec
 from ciga.nn.readout import Readout
@@ -23,8 +23,9 @@ CHUNK = 2**16
 class SubgraphGIN(DensityNetwork):
     """Encodes each subgraph, its node and edge features included, with GIN.
 
-    In training a graph with more than `samples` subgraphs is seen through as many fresh draws of them.
-    `permutations` is 0: GIN does not see which node is which.
+    Subgraphs of a batch that are alike are encoded once, as in the original: batch norm then sees each kind
+    of them once. In training, draws from a graph with more than `exact` subgraphs are fresh ones. With
+    `permutations` of 0, GIN does not see which node is which.
     """
 
     def __init__(
@@ -37,36 +38,31 @@ class SubgraphGIN(DensityNetwork):
         hidden: int,
         permutations: int = 0,
     ) -> None:
-        super().__init__(k, samples, exact)
+        super().__init__(spec.features if backbone.node_features else 0, k, samples, exact)
         inner = replace(backbone, conv="gin", node_features=True, walks=0)  # a subgraph is its own context
         self.permutations = permutations
-        self.features = spec.features if backbone.node_features else 0
         places = k if permutations else 0
         self.encoder = Encoder(self.features + places, spec.edge_features, inner, spec.degrees)
         self.readout = Readout(backbone.readout, self.encoder.dim)
         self.build_head(self.encoder.dim, hidden, spec.classes, backbone.dropout)
-
-    def find(self, batch: Batch) -> tuple[Subgraphs, Adjacency]:
-        if not self.training:
-            return super().find(batch)
-        adjacency = Adjacency.of(batch.edge_index, batch.num_nodes)
-        uniform = torch.rand(batch.num_graphs, *self.uniform.shape, device=self.uniform.device)
-        graphs = (batch.batch, batch.num_graphs)
-        return subgraphs(adjacency, *graphs, self.tables, self.samples, uniform), adjacency
 
     def represent(self, batch: Batch) -> Tensor:
         return self.normalised(self.encode(batch)[0])
 
     def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Gamma(G) [G, d], and how much subgraphs of one shape differ within their graph."""
-        found, adjacency = self.find(batch)
+        fresh = None
         if self.training:
-            each = self._encode(found.nodes, batch, adjacency)
-        else:
-            kind, example = self._kinds(found, batch, adjacency)
-            size = max(CHUNK // factorial(self.tables.k), 1) if self.permutations else CHUNK
-            chunks = found.nodes[example].split(size)
-            each = torch.cat([self._encode(nodes, batch, adjacency) for nodes in chunks])[kind]
+            fresh = torch.rand(batch.num_graphs, *self.uniform.shape, device=self.uniform.device)
+        found, adjacency = self.find(batch, fresh)
+        names = self.name(found, batch)
+        found.density = self.known(names, found.graph, found.density, batch.num_graphs)[1]
+        kind, example = self._kinds(found, batch, adjacency)
+        # All at once in training, where batch norm must see all of them; chunks bound the memory afterwards.
+        size = max(CHUNK // factorial(self.tables.k), 1) if self.permutations else CHUNK
+        nodes = found.nodes[example]
+        parts = [nodes] if self.training else nodes.split(size)
+        each = torch.cat([self._encode(part, batch, adjacency) for part in parts])[kind]
         weighted = each * found.density.unsqueeze(1)
         whole = each.new_zeros(batch.num_graphs, each.size(1)).index_add(0, found.graph, weighted)
         return whole, self._spread(each, weighted, found, batch.num_graphs)
@@ -74,7 +70,7 @@ class SubgraphGIN(DensityNetwork):
     def _kinds(self, found: Subgraphs, batch: Batch, adjacency: Adjacency) -> tuple[Tensor, Tensor]:
         """Number the subgraphs that differ in shape or features: (number of each [S], an example of each).
 
-        Molecules have few, and where nothing is random it is enough to encode each kind once.
+        Molecules have few.
         """
         node = number_features(batch.x[:, : self.features])
         parts = [found.shape.unsqueeze(1), torch.where(found.nodes >= 0, node[found.nodes], -1)]
