@@ -43,7 +43,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert printed.rstrip().endswith(f"report: {out / 'report.html'}")
     page = (out / "report.html").read_text()
     assert 'id="gallery"' in page
-    assert "erm: accuracy on ood_test" in page
+    assert "plain network (ERM)" in page
     records = json.loads((out / "records.json").read_text())
     assert [(r["method"], r["seed"]) for r in records] == [
         ("erm", 1), ("ciga-complement", 1), ("erm", 2), ("ciga-complement", 2),

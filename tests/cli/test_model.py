@@ -68,12 +68,13 @@ def test_from_a_table_to_a_report_in_three_commands(
     assert code == 0, err
     assert "kept part" in out
     page = (here / "report.html").read_text()
-    assert page.count('class="card"') == 48
-    assert "Rows that could not be read" in page
-    seen = page.count('data-seen="1"')
-    assert f"The model was trained on {seen} of the 48 graphs" in page
+    assert page.count('class="card"') == 48 + 4  # the gallery, and four to look at first
+    assert "2 rows could not be read" in page
+    seen = page.partition('id="cards"')[2].count('data-seen="1"')
+    assert f"The model was trained on {seen} of the 48 molecules" in page
     assert 20 <= seen <= 30
-    assert f"roc_auc on {48 - seen} of these graphs" in page
+    assert f"these molecules ({48 - seen})" in page
+    assert '<span title="m0">m0</span>' in page
     assert 'class="molecule"' in page
     assert "ciga explain model mols.csv" in page
 

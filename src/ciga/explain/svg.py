@@ -181,7 +181,8 @@ def reliability(bins: Sequence[dict[str, float]], label: str) -> str:
 
 
 def _svg(body: str, label: str, height: float = HEIGHT, width: float = WIDTH, kind: str = "chart") -> str:
-    said = f'class="{kind}" role="img" aria-label="{escape(label)}"'
+    # As wide as it is drawn and a little more: letters have one size, however long the names are.
+    said = f'class="{kind}" role="img" aria-label="{escape(label)}" style="max-width:{1.2 * width:.0f}px"'
     return f'<svg viewBox="0 0 {width:g} {height:g}" {said}>{body}</svg>'
 
 
