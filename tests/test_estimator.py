@@ -242,7 +242,7 @@ def test_a_loaded_model_predicts_the_same(
     assert loaded.predict(graphs).tolist() == fitted.predict(graphs).tolist()
     assert loaded.classes_.dtype.kind == fitted.classes_.dtype.kind
     assert loaded.get_params()["alpha"] == 2.0
-    assert loaded.method_name == "ciga-v2"
+    assert loaded.method == "ciga-v2"
     assert [torch.equal(a.kept, b.kept) for a, b in zip(
         loaded.subgraphs(graphs), fitted.subgraphs(graphs), strict=True
     )] == [True] * len(graphs)  # fmt: skip
