@@ -23,8 +23,10 @@ from ciga.data import GraphStore
 from ciga.graphs.splits import Splits, Task
 from ciga.methods.base import make
 from ciga.nn.encoder import Backbone, Spec
+from ciga.training.epoch import train_epoch
 from ciga.training.evaluation import evaluate
-from ciga.training.loop import Training, _optimizers, _train_epoch
+from ciga.training.loop import optimizers_of
+from ciga.training.schedule import Training
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 STAGES = ("build", "train", "predict")
@@ -119,7 +121,7 @@ def stage(name: str, graphs: int, folder: Path) -> dict[str, Any]:
 
 def _epoch(network: torch.nn.Module, store: GraphStore) -> None:
     method, training = make("erm"), Training(batch_size=BATCH)
-    _train_epoch(method, network, store, training, _optimizers(method, network, training), {}, 0)
+    train_epoch(method, network, store, training, optimizers_of(method, network, training), {}, 0)
 
 
 def measure(repeat: int, quick: bool) -> Section:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ciga.graphs.store import Batch, GraphStore
     from ciga.models.model import Model
     from ciga.runs.plan import execute, plan
-    from ciga.training.loop import Training, fit
+    from ciga.training.loop import fit
+    from ciga.training.schedule import Training
 
 _HOME = {
     "load": "ciga.data.dataset",
@@ -33,7 +34,7 @@ _HOME = {
     "Model": "ciga.models.model",
     "execute": "ciga.runs.plan",
     "plan": "ciga.runs.plan",
-    "Training": "ciga.training.loop",
+    "Training": "ciga.training.schedule",
     "fit": "ciga.training.loop",
 }
 

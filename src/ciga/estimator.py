@@ -22,7 +22,7 @@ from ciga.models.fit import outline
 from ciga.models.model import Model, featuriser_of
 from ciga.models.shift import Gauge, Shift
 from ciga.runs.settings import resolve
-from ciga.training.loop import pick_device
+from ciga.training.device import pick_device
 from ciga.training.members import fit_members
 
 Graphs = GraphStore | Sequence[Any]

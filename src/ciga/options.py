@@ -38,6 +38,15 @@ def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
     return {f.name: f for f in dataclasses.fields(cls) if f.init}
 
 
+def undeclared(cls: type) -> list[str]:
+    """The options a class declares that are no fields of it, because `@dataclass` was forgotten."""
+    own = vars(cls)
+    if "__dataclass_fields__" in own:
+        return []
+    written = [name for name, hint in own.get("__annotations__", {}).items() if "ClassVar" not in str(hint)]
+    return list(dict.fromkeys([*written, *(k for k, v in own.items() if isinstance(v, dataclasses.Field))]))
+
+
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
     """The annotations of a class, evaluated once: a table plans hundreds of runs."""

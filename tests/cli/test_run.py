@@ -97,6 +97,14 @@ def test_a_plugin_on_the_command_line(command: Command, plugin: Callable[..., Pa
     assert "mended" in json.loads(command("methods", "--plugin", file, "--json")[1])
 
 
+def test_a_run_of_several_networks_has_a_report(command: Command, tmp_path: Path) -> None:
+    words = run_words("ciga-v1", "--set", "members=2", "--report", "x.html", "--json", epochs=1)
+    code, out, err = command(*words)
+    assert code == 0, err
+    assert json.loads(out)["settings"]["members"] == 2
+    assert "edge AUROC" in (tmp_path / "x.html").read_text()
+
+
 def test_a_settings_file_and_words_that_overrule_it(command: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("alpha = 3.0\nbeta = 0.25\n")
     words = run_words("ciga-v2", "--settings", "mine.toml", "--json", alpha=5, epochs=1)

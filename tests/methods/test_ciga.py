@@ -20,7 +20,8 @@ from ciga.methods.losses import supervised_contrast
 from ciga.nn import Backbone, InvariantNetwork, Spec
 from ciga.runs.plan import plan
 from ciga.runs.records import Runs
-from ciga.training.loop import Training, fit
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 from tests.helpers import gradient_size
 
 PARTS = ("featurizer", "extractor", "classifier", "head", "spurious_head")

@@ -14,7 +14,9 @@ from ciga.methods.base import Step
 from ciga.methods.ciga import CIGAv1
 from ciga.methods.ciga_complement import CIGAComplement
 from ciga.nn import Backbone, InvariantNetwork, Spec
-from ciga.training.loop import Fitted, Training, fit
+from ciga.training.fitted import Fitted
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 from tests.helpers import same_tensors
 
 

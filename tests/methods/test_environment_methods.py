@@ -23,7 +23,8 @@ from ciga.methods.matchdg import MatchNetwork, nearest
 from ciga.nn import Backbone, GraphNetwork, Spec
 from ciga.nn.networks import InvariantNetwork
 from ciga.nn.reversal import reverse
-from ciga.training.loop import Training, fit
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 
 ENVIRONMENTS = 3
 LATE = {"epoch": 50, "number": 50, "total": 100}

@@ -19,7 +19,9 @@ from ciga.data import GraphStore, Splits, load
 from ciga.files import read_tensors, write_tensors
 from ciga.methods.base import Context, Method, Step, make, methods
 from ciga.nn import Backbone, Spec
-from ciga.training.loop import Fitted, Training, fit
+from ciga.training.fitted import Fitted
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 
 NAMES = list(methods)
 TRAINED = [name for name in NAMES if not methods[name].closed_form]

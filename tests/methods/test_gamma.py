@@ -18,7 +18,8 @@ from ciga.methods.gamma.gin import SubgraphGIN
 from ciga.methods.gamma.kinds import from_rows, in_rows, name_kinds
 from ciga.methods.gamma.shapes import shapes
 from ciga.nn.encoder import Backbone, Spec
-from ciga.training.loop import Training, fit
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 
 BACKBONE = Backbone(width=8, layers=2)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -13,6 +15,9 @@ from ciga.methods.gsat import GSAT
 from ciga.methods.gsat.network import AttentionNetwork
 from ciga.methods.losses import bernoulli_kl
 from ciga.nn.encoder import Backbone, Spec
+from ciga.training.fitted import Fitted
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +91,31 @@ def test_attention_changes_the_prediction_and_shown_edges_follow_the_budget(spli
     assert torch.bincount(batch.pair_batch[found.partition.kept]).tolist() == [3] * batch.num_graphs
     with pytest.raises(UsageError, match="size in"):
         make("gsat", {"size": 2})
+
+
+def test_an_epoch_counts_once_the_prior_has_come_to_rest(splits: Splits) -> None:
+    """The best epoch by validation may be an early one: it is not chosen, nor does training stop for it."""
+    method = GSAT()
+    assert [e for e in range(100) if method.selectable(e)] == list(range(20, 100))  # .9, .8, .7
+    assert GSAT(r_step=0.0).selectable(0)
+    assert GSAT(r=0.9).selectable(0)
+    quick = GSAT(r_epochs=1)
+    training = Training(epochs=5, warmup=0, patience=1, batch_size=8, lr=1e-12)  # next to nothing is learned
+    fitted = fit(quick, splits, backbone=Backbone(layers=2, width=8), training=training, device="cpu")
+    assert len(fitted.history) >= 4  # without a better score than epoch 0's, and with a patience of one
+    assert fitted.selected["ood-val"]["epoch"] >= 2
+    short = replace(training, epochs=2)
+    early = fit(quick, splits, backbone=Backbone(layers=2, width=8), training=short, device="cpu")
+    assert {found["epoch"] for found in early.selected.values()} == {1}  # none may be chosen: the last counts
+
+
+def test_beginnings_have_their_own_epochs_to_come_to_rest() -> None:
+    fitted = Fitted(
+        GSAT(r_epochs=1), Backbone(), Spec(1, 0, 2), ("train", "ood_val"),
+        training=Training(epochs=9, trial=3, starts=2),
+    )  # fmt: skip
+    for value in (0.9, 0.8, 0.3, 0.7, 0.6, 0.2):
+        fitted.history.append({"metrics": {"ood_val": {"accuracy": value}}})
+    assert fitted.chosen(fitted.selector) == 2
+    fitted.history.append({"metrics": {"ood_val": {"accuracy": 0.5}}})
+    assert fitted.chosen(fitted.selector) == 6

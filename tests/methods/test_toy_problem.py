@@ -18,7 +18,8 @@ from ciga.data import GraphStore, Splits, Task
 from ciga.methods.base import Context, make
 from ciga.methods.eiil import EIIL
 from ciga.nn import Backbone
-from ciga.training.loop import Training, fit
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 
 SHAPE_NOISE = 0.25
 BACKBONE = Backbone(layers=1, width=16)

@@ -15,7 +15,8 @@ from ciga.files import read_tensors, write_tensors
 from ciga.methods.base import Step, make, methods
 from ciga.nn import Backbone, Spec
 from ciga.nn.gate import FeatureGate, closed_columns, gate_cost, gate_of
-from ciga.training.loop import Training, fit
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 from tests.helpers import batch_of, ciga, mixed_graphs, random_graph
 
 #: The methods that read x with a GNN, whose network therefore has a gate.

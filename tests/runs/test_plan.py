@@ -21,7 +21,7 @@ from ciga.files import read_tensors
 from ciga.methods.erm import ERM
 from ciga.runs.plan import Plan, execute, plan
 from ciga.runs.records import Busy
-from ciga.training.loop import Fitted
+from ciga.training.fitted import Fitted
 from tests.helpers import SHORT, TINY, in_own_process, pairs_of, same_tensors, without_time
 
 Plugin = Callable[..., Path]

@@ -18,7 +18,7 @@ from ciga.nn.encoder import Backbone
 from ciga.registry import load_plugin
 from ciga.runs import settings
 from ciga.runs.settings import read_settings, resolve
-from ciga.training.loop import Training
+from ciga.training.schedule import Training
 
 GCN, GIN = "gcn-ogb", "gin"
 #: dataset, bias, (layers, conv, readout), (featurizer, classifier) width, dropout, s_c,

@@ -12,7 +12,8 @@ from ciga.graphs.splits import SPLIT_NAMES
 from ciga.methods.erm import ERM
 from ciga.nn import Backbone, Spec
 from ciga.scoring.selection import SELECTORS, Selector, default_selector
-from ciga.training.loop import EVERY_EPOCH, Fitted, Training, _should_stop
+from ciga.training.fitted import EVERY_EPOCH, Fitted
+from ciga.training.schedule import Training
 
 
 def history(*values: float, metric: str = "accuracy", split: str = "ood_val") -> list[dict[str, Any]]:
@@ -93,9 +94,9 @@ def test_the_oracle_is_never_the_default() -> None:
 
 def stops_after(values: list[float], training: Training, splits: tuple[str, ...]) -> int:
     """How many epochs the loop's rule lets pass."""
-    fitted = Fitted(ERM(), Backbone(), Spec(1, 0, 2), splits)
+    fitted = Fitted(ERM(), Backbone(), Spec(1, 0, 2), splits, training=training)
     for epoch, value in enumerate(values):
-        if _should_stop(fitted, training, "accuracy"):
+        if fitted.should_stop():
             return epoch
         fitted.history.append({"metrics": {"ood_val": {"accuracy": value}}})
     return len(values)
@@ -126,3 +127,11 @@ def test_early_stopping_is_a_counter(warmup: int, patience: int) -> None:
 def test_without_validation_data_it_never_stops() -> None:
     assert stops_after([0.5] * 50, Training(warmup=0, patience=1), ("train", "ood_test")) == 50
     assert Selector("last", None).split is None
+
+
+def test_only_epochs_that_may_be_chosen_are() -> None:
+    rows = history(0.9, 0.8, 0.3, 0.7)
+    assert OOD.pick(rows, "accuracy", lambda place: place >= 2) == 3
+    assert OOD.pick(rows, "accuracy", lambda place: place >= 9) == 3  # none may: the last counts
+    assert OOD.pick(history(math.nan, math.nan), "accuracy", lambda place: place == 1) == 1
+    assert SELECTORS["last"].pick(rows, "accuracy", lambda place: place == 0) == 3

@@ -15,7 +15,9 @@ from ciga.methods.base import make
 from ciga.nn import Backbone
 from ciga.runs.plan import plan
 from ciga.training.averaging import WeightAverage
-from ciga.training.loop import Fitted, Training, fit
+from ciga.training.fitted import Fitted
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 from tests.helpers import same_tensors
 
 TRAINING = Training(epochs=3, batch_size=8, averaging=0.9)

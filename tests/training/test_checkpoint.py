@@ -17,7 +17,9 @@ from ciga.methods.erm import ERM
 from ciga.nn import Backbone, Spec
 from ciga.training.adam import Adam
 from ciga.training.checkpoint import read_checkpoint, write_checkpoint
-from ciga.training.loop import Fitted, Training, fit
+from ciga.training.fitted import Fitted
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 from tests.helpers import same_tensors
 
 

@@ -20,8 +20,9 @@ from ciga.runs.plan import execute, plan
 from ciga.runs.settings import resolve
 from ciga.training.ensemble import infer, mean_score
 from ciga.training.evaluation import evaluate
-from ciga.training.loop import Fitted, Training
+from ciga.training.fitted import Fitted
 from ciga.training.members import fit_members
+from ciga.training.schedule import Training
 from tests.helpers import SHORT, TINY, same_tensors, without_time
 
 BACKBONE = Backbone(layers=2, width=8)

@@ -84,7 +84,7 @@ def _data_options(dataset: str) -> frozenset[str]:
 def _setting_names(method: str) -> frozenset[str]:
     from ciga.methods.base import methods
     from ciga.nn.encoder import Backbone
-    from ciga.training.loop import Training
+    from ciga.training.schedule import Training
 
     return frozenset(k for kind in (methods[method], Backbone, Training) for k in options.fields_of(kind))
 

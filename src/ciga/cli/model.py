@@ -261,7 +261,7 @@ def _own(model: Model, part: str | None, progress: Any) -> tuple[GraphStore, str
 def _load(folder: Path, plugins: list[Path], device: str) -> Model:
     from ciga.models.model import Model
     from ciga.registry import load_plugin
-    from ciga.training.loop import pick_device
+    from ciga.training.device import pick_device
 
     for file in plugins:
         load_plugin(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ciga import options
+from ciga.errors import UsageError
 from ciga.graphs.splits import Splits
 from ciga.progress import Progress, silent
-from ciga.registry import Registry
+from ciga.registry import Registry, check_class, source_of
 
 
 @dataclass
@@ -37,7 +39,27 @@ class Dataset:
         return []
 
 
-datasets: Registry[Dataset] = Registry("dataset", "ciga.data.datasets", "ciga.datasets")
+def _check(cls: type[Any]) -> None:
+    """Refuse what is no dataset; what `build` returns is checked when it does, whoever calls it."""
+    check_class(cls, Dataset, "dataset", {"build": "def build(self, progress):"})
+    build = vars(cls).get("build")
+    if build is None:
+        return
+
+    @functools.wraps(build)
+    def checked(self: Dataset, progress: Progress = silent) -> Splits:
+        built = build(self, progress)
+        if not isinstance(built, Splits):
+            raise UsageError(
+                f"{source_of(cls)}: build returned a {type(built).__name__}, write  "
+                "return Splits({'train': store, …}, Task(classes, metric))."
+            )
+        return built
+
+    cls.build = checked
+
+
+datasets: Registry[Dataset] = Registry("dataset", "ciga.data.datasets", "ciga.datasets", _check)
 register = datasets.register
 
 

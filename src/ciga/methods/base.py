@@ -16,7 +16,7 @@ from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.extractor import Partition
 from ciga.nn.networks import GraphNetwork
 from ciga.progress import Progress
-from ciga.registry import Registry
+from ciga.registry import Registry, check_class
 
 #: The network a method trains: `Method` alone trains a `GraphNetwork`, `Method[MyNetwork]` another one.
 N = TypeVar("N", bound=nn.Module, default=GraphNetwork)
@@ -147,7 +147,13 @@ class Method(Generic[N]):
         raise NotImplementedError
 
 
-methods: Registry[Method[Any]] = Registry("method", "ciga.methods", "ciga.methods")
+def _check(cls: type[Any]) -> None:
+    closed = getattr(cls, "closed_form", False)
+    lines = ("def fit(self, network, context, progress):", "def loss(self, network, batch, step):")
+    check_class(cls, Method, "method", {"fit": lines[0]} if closed else {"loss": lines[1]})
+
+
+methods: Registry[Method[Any]] = Registry("method", "ciga.methods", "ciga.methods", _check)
 register = methods.register
 
 

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from ciga.errors import CigaError, UsageError
 from ciga.files import check_writable, read_tensors, recover
+from ciga.methods.base import methods
 from ciga.nn.encoder import Spec
+from ciga.registry import ENVIRONMENT
 from ciga.runs.settings import Settings
 
 #: Endings of files that can run code when loaded. We never load them, and a folder with one is not ours.
@@ -65,6 +67,16 @@ def check_featuriser(folder: Path, featuriser: dict[str, Any]) -> None:
                 f"{folder} reads SMILES by version {featuriser['version']!r} of the atom features, this ciga "
                 f"has version {molecules.VERSION}: fit the model again."
             )
+
+
+def check_plugins(folder: Path, about: dict[str, Any]) -> None:
+    """Refuse a model of a plugin's method while that plugin is not loaded."""
+    needed, method = about.get("plugins"), about.get("method")
+    if isinstance(needed, dict) and needed and method not in methods:
+        raise UsageError(
+            f"{folder} has the method '{method}' of the plugin {', '.join(map(str, needed))}: name that file "
+            f"with --plugin FILE, or in {ENVIRONMENT}."
+        )
 
 
 def read_json(path: Path) -> dict[str, Any]:

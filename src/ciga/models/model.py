@@ -25,9 +25,17 @@ from ciga.errors import CigaError, UsageError
 from ciga.files import read_tensors, whole_folder, write_json, write_tensors
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import Method
-from ciga.models.folder import check_featuriser, check_folder, check_free, load_network, read_json
+from ciga.models.folder import (
+    check_featuriser,
+    check_folder,
+    check_free,
+    check_plugins,
+    load_network,
+    read_json,
+)
 from ciga.models.shift import Gauge
 from ciga.nn.encoder import Spec
+from ciga.registry import plugin_of
 from ciga.runs.records import versions
 from ciga.runs.settings import Settings, resolve
 from ciga.training.ensemble import joined
@@ -161,6 +169,7 @@ class Model:
             write_json(place / "model.json", self._about())
 
     def _about(self) -> dict[str, Any]:
+        plugin = plugin_of(type(self.method))
         return {
             "format": FORMAT,
             "method": self.method_name,
@@ -176,6 +185,7 @@ class Model:
             "shift": None if self.gauge is None else self.gauge.about(),
             "parameters": self.parameters,
             "versions": self.versions,
+            "plugins": {} if plugin is None else {plugin.path.name: plugin.digest},
         }
 
     @classmethod
@@ -188,6 +198,7 @@ class Model:
             raise CigaError(
                 f"{folder} has the format {about.get('format')!r}, this version reads {FORMAT}: fit it again."
             )
+        check_plugins(folder, about)
         try:
             spec = Spec(**{**about["spec"], "degrees": tuple(map(int, about["spec"]["degrees"]))})
             seeds = [int(seed) for seed in about["seeds"]]

@@ -17,13 +17,14 @@ from ciga.files import write_tensors
 from ciga.graphs.splits import Splits
 from ciga.nn.gate import closed_columns
 from ciga.progress import Progress, silent
-from ciga.registry import load_plugin
+from ciga.registry import load_plugin, plugin_of
 from ciga.runs.records import Config, Runs, peak_memory_mb, versions
 from ciga.runs.settings import Settings, default_preset, resolve
 from ciga.runs.spec import RunSpec
 from ciga.runs.types import HistoryRow, Record
 from ciga.scoring.selection import default_selector
-from ciga.training.loop import Fitted, pick_device
+from ciga.training.device import pick_device
+from ciga.training.fitted import Fitted
 from ciga.training.members import fit_members
 
 PROTOCOLS = ("ood", "iid")
@@ -109,6 +110,9 @@ def _resolve(spec: RunSpec) -> Plan:
     resolved = resolve(spec.method, spec.settings, dataset=spec.dataset, data=chosen, preset=preset)
     if resolved.method.revision > 1:  # the first is not named, so that hashes from before revisions hold
         identity["revision"] = resolved.method.revision
+    for found in (plugin_of(type(made)), plugin_of(type(resolved.method))):
+        if found is not None:  # also where the plugin was not named here, but by CIGA_PLUGINS
+            identity[f"plugin:{found.path.name}"] = found.digest
     fields = options.fields_of(type(made))
     changed = {f"data.{k}": v for k, v in chosen.items() if v != fields[k].default} | resolved.changed()
     config = Config(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,13 @@ class Selector:
         sign = -1 if metric in LOWER_IS_BETTER else 1
         return sign * (found[metric] - (found["rest"] if self.rest else 0.0))
 
-    def pick(self, history: Sequence[Epoch], metric: str) -> int | None:
-        """The chosen epoch's place in the history; None if the data has not what the rule looks at."""
+    def pick(
+        self, history: Sequence[Epoch], metric: str, selectable: Callable[[int], bool] = lambda epoch: True
+    ) -> int | None:
+        """The chosen epoch's place in the history; None if the data has not what the rule looks at.
+
+        `selectable` says whether the epoch at a place may be chosen; where none may, the last one counts.
+        """
         if not history:
             return None
         if self.split is None:
@@ -38,8 +43,10 @@ class Selector:
         first = history[0]["metrics"].get(self.split)
         if first is None or (self.rest and "rest" not in first):
             return None
-        best, chosen = float("-inf"), 0
-        for place, epoch in enumerate(history):
+        places = [place for place in range(len(history)) if selectable(place)] or [len(history) - 1]
+        best, chosen = float("-inf"), places[0]
+        for place in places:
+            epoch = history[place]
             value = self.value(epoch["metrics"][self.split], metric)
             if value > best:  # NaN is never better
                 best, chosen = value, place

@@ -19,13 +19,16 @@ from torch.nn.functional import logsigmoid
 
 from ciga.graphs.store import Batch
 from ciga.methods.base import Inference, Method
+from ciga.methods.contract import check_inference
 from ciga.nn.encoder import Backbone, Spec
 from ciga.nn.extractor import Partition
 
 
 def infer(method: Method[Any], networks: Sequence[nn.Module], batch: Batch) -> Inference:
     """What networks of one method say of a batch, as one."""
-    return joined(method, networks, batch, [method.infer(network, batch) for network in networks])
+    every = [method.infer(network, batch) for network in networks]
+    check_inference(method, every[0], batch.num_graphs)
+    return joined(method, networks, batch, every)
 
 
 def joined(

@@ -9,9 +9,12 @@ from typing import Any
 
 from ciga.graphs.splits import Splits
 from ciga.methods.base import Method
+from ciga.training.device import pick_device, quiet_machine
 from ciga.training.ensemble import pack
 from ciga.training.evaluation import evaluate
-from ciga.training.loop import Fitted, Training, fit, pick_device, quiet_machine
+from ciga.training.fitted import Fitted
+from ciga.training.loop import fit
+from ciga.training.schedule import Training
 
 #: Seeds of the members of one run are this far apart: runs with seeds below it share no network.
 APART = 1000

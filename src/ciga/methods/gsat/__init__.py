@@ -29,6 +29,7 @@ class GSAT(Method[AttentionNetwork]):
 
     summary = "stochastic attention on edges, pulled towards a prior"
     extracts = True
+    revision = 2  # an epoch counts only once the prior has come to rest
     barrier = False  # every edge speaks, the faint ones faintly: the whole graph is read
 
     penalty: float = tunable(1.0, [0.1, 0.5, 1, 2], low=0.0, help="weight of the KL term")
@@ -49,6 +50,10 @@ class GSAT(Method[AttentionNetwork]):
     def prior(self, epoch: int) -> float:
         """r in this epoch."""
         return max(self.r_start - self.r_step * (epoch // self.r_epochs), self.r)
+
+    def selectable(self, epoch: int) -> bool:
+        """Once the prior has come to rest: before, edges are held back by a pull that is still weakening."""
+        return not self.r_step or self.prior(epoch) <= self.r + 1e-9  # .9 - .1 - .1 is not quite .7
 
     def loss(self, network: AttentionNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
         logit = network.score(batch)

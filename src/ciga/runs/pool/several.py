@@ -13,7 +13,7 @@ from ciga.runs.pool.executors import Executor, Inline, Processes
 from ciga.runs.pool.schedule import Pool, PoolState
 from ciga.runs.records import Records
 from ciga.runs.types import Record
-from ciga.training.loop import pick_device
+from ciga.training.device import pick_device
 
 
 def run_all(

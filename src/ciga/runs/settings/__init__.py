@@ -17,8 +17,9 @@ from ciga import options
 from ciga.errors import UsageError, unknown
 from ciga.methods.base import Method, methods
 from ciga.nn.encoder import Backbone, Spec
+from ciga.registry import source_of
 from ciga.training.ensemble import unpack
-from ciga.training.loop import Training, check_schedule
+from ciga.training.schedule import Training, check_schedule
 
 #: `published` is what the paper used; `tuned` differs from it where it was searched again on validation data.
 DEFAULT_PRESET = "tuned"
@@ -90,7 +91,10 @@ def resolve(
     for kind in kinds[::-1]:
         for key in options.fields_of(kind):
             if key in known:
-                raise UsageError(f"The method {method} has an option '{key}', as every run has: rename it.")
+                where = source_of(methods[method])
+                raise UsageError(
+                    f"{where}: every run has an option '{key}' already, give this one another name."
+                )
             known[key] = kind
     preset = preset or default_preset(dataset)
     merged = {**_from_preset(preset, method, dataset, data or {}, known), **(values or {})}

@@ -124,7 +124,9 @@ class Trial:
     def epoch(self, message: Mapping[str, Any], same_rule: bool) -> bool:
         """Take in an epoch's validation score; True if the trial is not worth going on with."""
         values = list(message["validation"].values())
-        if not values:
+        method, training = self.run.settings.method, self.run.settings.training
+        age = training.age((message["epoch"] - 1) % training.epochs)
+        if not values or not method.selectable(age):
             return False
         value = values[-1 if same_rule else 0]
         self.best = max(self.best, value) if value == value else self.best

@@ -17,7 +17,7 @@ from ciga.nn.encoder import Backbone
 from ciga.runs.plan import Plan, plan
 from ciga.runs.settings import default_preset
 from ciga.runs.spec import RunSpec
-from ciga.training.loop import Training
+from ciga.training.schedule import Training
 
 SPACES = ("grid", "ranges", "paper")
 #: In `Search.over`, stands for all settings that the method declares a grid for.
