@@ -36,6 +36,7 @@ class Registry(Generic[T]):
     ) -> None:
         self.kind, self.package, self.group, self.check = kind, package, group, check
         self._members: dict[str, type[T]] = {}
+        self._aliases: dict[str, str] = {}  # old name -> name
         self._discovered = False
 
     def register(self, name: str) -> Callable[[type[T]], type[T]]:
@@ -54,6 +55,10 @@ class Registry(Generic[T]):
             return cls
 
         return file
+
+    def alias(self, old: str, name: str) -> None:
+        """Let `old`, which `name` was called once, go on meaning it. It is not listed."""
+        self._aliases[old] = name
 
     def _discover(self) -> None:
         if self._discovered:
@@ -76,6 +81,7 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> type[T]:
         self._discover()
+        name = self._aliases.get(name, name)
         if name not in self._members:
             error = unknown(self.kind, name, self._members)
             raise UsageError(f"{error} A {self.kind} of your own needs --plugin FILE or {ENVIRONMENT}=FILE.")
@@ -87,7 +93,7 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         self._discover()
-        return name in self._members
+        return name in self._members or name in self._aliases
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def test_the_list_has_every_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert rows["spmotif-struc"]["files_here"] is True
     assert rows["spmotif-struc"]["sizes"]["ood_test"] == 3000
     assert rows["drugood-ec50-assay"]["sizes"]["id_val"] == 1502
-    assert rows["csv"]["sizes"] is None
+    assert rows["molecules"]["sizes"] is None
     table = ciga("datasets")
     assert "cmnist-sp" in table
     assert str(tmp_path / "nothing") in table.replace("\n", "")
@@ -109,7 +109,8 @@ def test_check_of_a_table(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     path = tmp_path / "m.csv"
     rows = [("C" * n + "O", n % 2, f"a{n % 2}") for n in range(1, 21)] + [("OCC", 1, "a1"), ("C(C", 0, "a0")]
-    path.write_text("mol,active,lab\n" + "".join(f"{s},{y},{e}\n" for s, y, e in rows))
+    lines = [f"{s},{y},{e},site {i % 3}\n" for i, (s, y, e) in enumerate(rows)]
+    path.write_text("mol,active,lab,site\n" + "".join(lines))
     report = ciga_json(
         "data", "check", str(path), "--smiles", "mol", "--label", "active", "--env", "lab",
         "--split", "random", "--data", "fractions=0.5,0.25,0.25",
@@ -118,6 +119,22 @@ def test_check_of_a_table(tmp_path: Path) -> None:
     assert [row["row"] for row in report["rejected"]] == [23]
     assert len(report["environments"]["single_class"]) == 2
     assert set(report["duplicates"]) == {"exact", "WL hash", "canonical SMILES"}
+    assert set(report["similarity"]) == {"id_val", "id_test"}
+    assert 0 <= report["similarity"]["id_test"]["low"] <= report["similarity"]["id_test"]["median"] <= 1
+    text = ciga(
+        "data",
+        "check",
+        str(path),
+        "--label",
+        "active",
+        "--split",
+        "group:site",
+        "--data",
+        "fractions=.4,0,.6",
+    )
+    assert "Tanimoto similarity to nearest in train" in text
+    assert "split: group site" in text
+    assert "smiles: taken from the column 'mol'" in " ".join(text.split())
 
 
 def test_check_of_a_dataset() -> None:

@@ -106,7 +106,7 @@ def test_names_that_are_taken_and_other_formats(model: Model, tmp_path: Path) ->
 
 
 def test_mistakes(model: Model, tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("structure\nCCO\n")
+    (tmp_path / "in.csv").write_text("price\n17\n")
     with pytest.raises(UsageError, match="column"):
         predict_file(model, tmp_path / "in.csv", tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()

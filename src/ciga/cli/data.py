@@ -100,7 +100,7 @@ def check(
         raise UsageError(
             f"--{next(iter(asked))} is for files; {name} is a dataset: give its options with --data."
         )
-    if dataset == "pyg" and "smiles" in asked:
+    if dataset == "graphs" and "smiles" in asked:
         raise UsageError(f"--smiles is for tables; {name} holds graphs.")
     splits = _build(dataset, data, {**asked, **({"path": str(path)} if path else {})})
     with epoch_bar(f"check {name}", enabled=not json_) as bar:
@@ -119,11 +119,11 @@ def which(name: str) -> tuple[str, Path | None]:
 
     path = Path(name).expanduser()
     if name in registry:
-        return name, None
+        return registry[name].name, None
     if is_table(path):
-        return "csv", path
+        return "molecules", path
     if is_graph_file(path) or path.is_dir():
-        return "pyg", path
+        return "graphs", path
     if path.exists():
         raise UsageError(
             f"{path} is neither a table (.csv, .tsv, .parquet) nor graphs (.pt, .json, .safetensors)."

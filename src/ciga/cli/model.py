@@ -228,11 +228,11 @@ def _source(source: str, given: dict[str, str], pairs: list[str]) -> tuple[str, 
         if given:
             raise UsageError(f"--{next(iter(given))} is for files; {source} is a dataset: use --data.")
         return dataset, dict(extra)
-    if dataset == "pyg" and "smiles" in given:
+    if dataset == "graphs" and "smiles" in given:
         raise UsageError(f"--smiles is for tables; {source} holds graphs.")
     chosen: dict[str, Any] = {**extra, **given, "path": str(path.resolve())}
     rule = str(chosen.get("split", "")).partition(":")[0]
-    files = dataset == "pyg" and path.is_dir()
+    files = dataset == "graphs" and path.is_dir()
     if "id_val" not in chosen and rule != "random" and not files:
         named = rule == "column" or "split_column" in chosen
         if not named or "id_val" not in make(dataset, chosen).build():

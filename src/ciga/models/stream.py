@@ -16,6 +16,7 @@ from ciga.data.reading import featurise as molecules
 from ciga.data.reading import tables
 from ciga.data.reading.graph_files import is_graph_file, read_graph_chunks
 from ciga.data.reading.row_names import name_column
+from ciga.data.reading.smiles_column import find_smiles_column
 from ciga.errors import UsageError, unknown
 from ciga.graphs.store import GraphStore
 from ciga.models.model import Model
@@ -124,7 +125,7 @@ def read_chunks(
                 f"The model reads tables of SMILES (.csv, .tsv, .parquet …), which {path} is not."
             )
         header = tables.columns_of(path)
-        column = smiles or str(model.featuriser["column"])
+        column = smiles or find_smiles_column(path, str(model.featuriser["column"]))
         if column not in header:
             raise unknown(f"column in {path}", column, header)
         return header, _table_chunks(path, header, column, size, workers)

@@ -106,8 +106,8 @@ def _resolve(spec: RunSpec) -> Plan:
     made = make_dataset(spec.dataset, spec.data)
     identity |= made.identity()
     chosen = options.as_dict(made)
-    preset = spec.preset or default_preset(spec.dataset)
-    resolved = resolve(spec.method, spec.settings, dataset=spec.dataset, data=chosen, preset=preset)
+    preset = spec.preset or default_preset(made.name)
+    resolved = resolve(spec.method, spec.settings, dataset=made.name, data=chosen, preset=preset)
     if resolved.method.revision > 1:  # the first is not named, so that hashes from before revisions hold
         identity["revision"] = resolved.method.revision
     for found in (plugin_of(type(made)), plugin_of(type(resolved.method))):
@@ -116,7 +116,7 @@ def _resolve(spec: RunSpec) -> Plan:
     fields = options.fields_of(type(made))
     changed = {f"data.{k}": v for k, v in chosen.items() if v != fields[k].default} | resolved.changed()
     config = Config(
-        spec.dataset, spec.method, spec.seed, chosen, resolved.flat(), spec.protocol, identity, changed
+        made.name, spec.method, spec.seed, chosen, resolved.flat(), spec.protocol, identity, changed
     )
     return Plan(spec, config, made, resolved)
 

@@ -24,6 +24,8 @@ from ciga.runs.types import Failure, Record, is_record
 
 #: Raised when a change of the code makes the same configuration mean another run.
 FORMAT = 1
+#: Datasets that were renamed. A run keeps the hash it had under the first name.
+FIRST_NAMES = {"molecules": "csv", "graphs": "pyg"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Config:
 
     @property
     def hash(self) -> str:
-        parts = [FORMAT, self.dataset, self.method, self.seed, self.protocol, self.identity, self.changed]
+        name = FIRST_NAMES.get(self.dataset, self.dataset)
+        parts = [FORMAT, name, self.method, self.seed, self.protocol, self.identity, self.changed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -51,7 +51,7 @@ def test_threshold_cuts_in_two() -> None:
     rows = rows_of(label=["4.9", "5.0", "x", "7", "1"])
     clean_labels(rows, "pIC50", threshold=5)
     assert rows.cells["label"] == ["0", "1", "1", "0"]
-    assert [(r.row, r.reason, r.value) for r in rows.rejected] == [(4, "label is no number", "x")]
+    assert [(r.row, r.reason, r.value) for r in rows.rejected] == [(4, "label is not a number", "x")]
 
 
 def test_one_class_is_an_error() -> None:
@@ -63,7 +63,7 @@ def test_a_few_words_among_numbers_are_bad_rows() -> None:
     rows = rows_of(key=["2001", "2002", "soon", "2003"])
     clean_order(rows, "year")
     assert rows.cells["key"] == ["2001", "2002", "2003"]
-    assert rows.rejected[0].reason == "year is no number"
+    assert rows.rejected[0].reason == "year is not a number"
 
 
 def test_text_stays_text_but_dates_must_sort() -> None:

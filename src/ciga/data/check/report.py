@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ciga.data.check.duplicates import canonical_smiles, exact_hashes, wl_hashes
 from ciga.data.check.label_ties import label_ties
+from ciga.data.reading.similarity import hardness, to_training
 from ciga.data.reading.tables import Rejected, read_rejected
 from ciga.errors import MissingExtra
 from ciga.graphs.splits import Splits
@@ -41,6 +42,7 @@ class Report:
     label_ties: dict[str, Any]
     constant_columns: dict[str, Any]
     environments: dict[str, Any] | None
+    similarity: dict[str, Any] = field(default_factory=dict)  # to train, of molecules
     rejected: list[Rejected] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -98,6 +100,7 @@ def check(splits: Splits, name: str = "", progress: Progress = silent) -> Report
         {part: _largest(entries) for part, entries in ties.items()},
         _constant_columns(splits),
         _environments(splits),
+        _similarity(splits, progress),
         _rejected(splits),
         dict(splits.notes),
     )
@@ -281,6 +284,15 @@ def _environments(splits: Splits) -> dict[str, Any] | None:
         "single_class_share": float(sizes[single].sum() / sizes.sum()),
         "graphs_in_unseen": unseen,
     }
+
+
+def _similarity(splits: Splits, progress: Progress) -> dict[str, Any]:
+    """Tanimoto similarity of each part's molecules to their nearest in train, and what that means."""
+    try:
+        found = to_training(splits, progress)
+    except MissingExtra:
+        return {}
+    return {part: {**values, "verdict": hardness(values["median"])} for part, values in found.items()}
 
 
 def _rejected(splits: Splits) -> list[Rejected]:

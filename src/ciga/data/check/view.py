@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ciga.data.check.report import Report
 
-#: So many rows are shown of each reason.
+#: The number of rows that are shown of each reason.
 LISTED_ROWS = 5
 
 
@@ -17,6 +17,8 @@ def view(report: Report) -> Any:
     from rich.text import Text
 
     blocks = [_splits(report), _duplicates(report), _shifts(report)]
+    if report.similarity:
+        blocks.append(_similarity(report.similarity))
     if report.environments:
         blocks.append(_environments(report.environments))
     if report.rejected:
@@ -24,9 +26,8 @@ def view(report: Report) -> Any:
     warnings = report.warnings()
     blocks.append(Text("Look at", style="bold") if warnings else Text("Nothing to look at."))
     blocks += [Text(f"  ! {warning}", style="yellow") for warning in warnings]
-    blocks += [
-        Text(f"  {key}: {note}", style="dim") for key, note in report.notes.items() if key[:4] != "all."
-    ]
+    shown = {k: note for k, note in report.notes.items() if k[:4] != "all." and k != "similarity"}
+    blocks += [Text(f"  {key}: {note}", style="dim") for key, note in shown.items()]
     return Group(*blocks)
 
 
@@ -90,6 +91,21 @@ def _shifts(report: Report) -> Any:
             part, f"{features['shifted']} of {features['tested']} features shifted", end_section=True
         )
     return table
+
+
+def _similarity(found: dict[str, Any]) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    title = "Tanimoto similarity to nearest in train"
+    table = Table("split", title=title, title_justify="left")
+    for column in ("10 % below", "median", "90 % below"):
+        table.add_column(column, justify="right")
+    for part, values in found.items():
+        table.add_row(part, *(f"{values[key]:.2f}" for key in ("low", "median", "high")))
+    hardest = min(found.values(), key=lambda values: float(values["median"]))
+    return Group(table, Text(hardest["verdict"]))
 
 
 def _environments(found: dict[str, Any]) -> Any:

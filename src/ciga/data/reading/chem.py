@@ -164,3 +164,24 @@ def murcko(smiles: Sequence[str]) -> list[str]:
         # Chirality is of no account for the skeleton: two enantiomers belong on the same side of a cut.
         out.append("" if core is None else chem.MolToSmiles(core, isomericSmiles=False))
     return out
+
+
+#: Morgan fingerprints: neighbourhoods of up to this many bonds, in this many bytes.
+MORGAN_RADIUS, MORGAN_BYTES = 2, 256
+
+
+def morgan(smiles: Sequence[str]) -> NDArray[np.uint8]:
+    """The Morgan fingerprint of each molecule, packed, [n, 256]; all zeros where there is no molecule."""
+    rdkit()
+    from rdkit.Chem import rdFingerprintGenerator
+    from rdkit.DataStructs import ConvertToNumpyArray
+
+    make = rdFingerprintGenerator.GetMorganGenerator(radius=MORGAN_RADIUS, fpSize=8 * MORGAN_BYTES)
+    out = np.zeros((len(smiles), MORGAN_BYTES), np.uint8)
+    bits = np.zeros(8 * MORGAN_BYTES, np.uint8)
+    for row, text in enumerate(smiles):
+        molecule = parse(text)
+        if not isinstance(molecule, MoleculeError):
+            ConvertToNumpyArray(make.GetFingerprint(molecule), bits)
+            out[row] = np.packbits(bits)
+    return out

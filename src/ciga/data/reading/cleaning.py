@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from ciga.data.reading import split_rules, tables
 from ciga.data.reading.tables import Rejected, is_missing
 from ciga.errors import CigaError
+from ciga.graphs.store import GraphStore
 
 DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+#: A column with more different numbers than this, some of them fractions, holds measurements.
+MOST_FRACTIONS = 10
 ROLES = {"smiles": "SMILES", "label": "label", "env": "environment"}
 
 
@@ -25,6 +28,7 @@ class Rows:
     part: list[str] = field(default_factory=list)  # the part of each row; empty where a rule decides
     rejected: list[Rejected] = field(default_factory=list)
     files: list[str] = field(default_factory=list)  # in the order they were given
+    graphs: GraphStore | None = None  # of these rows, where the file holds graphs
 
     def __len__(self) -> int:
         return len(self.at)
@@ -46,6 +50,7 @@ class Rows:
         if bad:
             self.cells = {role: [column[row] for row in keep] for role, column in self.cells.items()}
             self.at, self.part = [self.at[row] for row in keep], [self.part[row] for row in keep]
+            self.graphs = self.graphs.subset(keep) if self.graphs is not None else None
         return keep
 
     def listed(self) -> list[Rejected]:
@@ -71,9 +76,11 @@ def clean_labels(rows: Rows, column: str, threshold: float | None) -> None:
     else:
         values = [number(label) for label in labels]
         advice = "with threshold=… every label is a number"
-        rows.drop({i: ("label is no number", labels[i], advice) for i, v in enumerate(values) if v is None})
+        bad = [i for i, value in enumerate(values) if value is None]
+        rows.drop({i: ("label is not a number", labels[i], advice) for i in bad})
         rows.cells["label"] = [str(int(v >= threshold)) for v in values if v is not None]
     labels = rows.cells["label"]
+    refuse_measurements(labels, column)
     advice = "a class needs at least two rows"
     rows.drop({i: ("label occurs once only", labels[i], advice) for i in lone(labels, column)})
     if len(set(rows.cells["label"])) < 2:
@@ -95,7 +102,7 @@ def clean_order(rows: Rows, column: str) -> None:
     words = [i for i in cut if number(cells[i]) is None]
     if 2 * len(words) < len(cut):
         advice = "most other rows hold numbers"
-        rows.drop({i: (f"{column} is no number", cells[i], advice) for i in words})
+        rows.drop({i: (f"{column} is not a number", cells[i], advice) for i in words})
     elif any(DAY_FIRST.fullmatch(cells[i]) for i in cut):
         raise CigaError(f"Column '{column}' has dates that do not sort as text: write them as YYYY-MM-DD.")
 
@@ -147,6 +154,19 @@ def names_of(cells: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda cell: (values[cell] or 0.0, cell)))
 
 
+def refuse_measurements(labels: Sequence[str], column: str) -> None:
+    """Refuse a column of measured values: more than a few different numbers, and not all of them whole."""
+    kinds = set(labels)
+    values = [number(kind) for kind in kinds]
+    measured = any(value is not None and not value.is_integer() for value in values)
+    if measured and len(kinds) > MOST_FRACTIONS:
+        low, *_, high = sorted(value for value in values if value is not None)
+        raise CigaError(
+            f"Column '{column}' holds {len(kinds)} different numbers from {low:g} to {high:g}: measurements, "
+            f"not classes. Cut them in two, for example with --data threshold={(low + high) / 2:g}."
+        )
+
+
 def lone(labels: Sequence[str], column: str) -> list[int]:
     """The rows whose label no other row has: nothing can be learnt of it or checked on it.
 
@@ -157,6 +177,6 @@ def lone(labels: Sequence[str], column: str) -> list[int]:
     if len(rows) > len(labels) / 2 and len(counts) > 2:
         raise CigaError(
             f"{len(rows)} of {len(labels)} labels in column '{column}' occur once only: it holds no classes. "
-            "Name another column, or for a measured value give threshold=… to cut it in two."
+            "Name another column, or cut measured values in two with threshold=…."
         )
     return rows

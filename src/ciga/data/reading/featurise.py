@@ -59,7 +59,7 @@ def featurise(smiles: Sequence[str], progress: Progress = silent, workers: int |
     A SMILES that cannot be read gives no graph but an error with its place in the list.
     """
     chem.rdkit()
-    pieces = _over_chunks(chem.encode, smiles, progress, "featurising molecules", workers)
+    pieces = over_chunks(chem.encode, smiles, progress, "featurising molecules", workers)
     starts = range(0, len(smiles), CHUNK)
     rows = [int(row) + start for start, piece in zip(starts, pieces, strict=True) for row in piece.rows]
     errors = [
@@ -73,17 +73,26 @@ def featurise(smiles: Sequence[str], progress: Progress = silent, workers: int |
 def scaffolds(smiles: Sequence[str], progress: Progress = silent, workers: int | None = None) -> list[str]:
     """The Murcko scaffold of each molecule, as SMILES without stereo; empty where there is no ring."""
     chem.rdkit()
-    pieces = _over_chunks(chem.murcko, smiles, progress, "finding scaffolds", workers)
+    pieces = over_chunks(chem.murcko, smiles, progress, "finding scaffolds", workers)
     return [scaffold for piece in pieces for scaffold in piece]
 
 
-def _over_chunks(
+def over_chunks(
     function: Callable[[Sequence[str]], Result],
     smiles: Sequence[str],
     progress: Progress,
     what: str,
     workers: int | None,
 ) -> list[Result]:
+    """`function` over the molecules, some hundred at a time, in worker processes if there are many.
+
+    Args:
+        function: From a list of SMILES to any result; a top-level function.
+        smiles: All molecules.
+        progress: Told how many are done.
+        what: What is being done, for the progress.
+        workers: The number of processes; None: as many as pay.
+    """
     total = len(smiles)
     chunks = [list(smiles[start : start + CHUNK]) for start in range(0, total, CHUNK)]
     if workers is None and total < PARALLEL_FROM:

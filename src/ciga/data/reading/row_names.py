@@ -34,7 +34,7 @@ def row_names(store: GraphStore, source: Mapping[str, Any]) -> list[str] | None:
         source: the dataset's name and options.
     """
     lines, files, options = store.columns.get("row"), store.columns.get("file"), source.get("options", {})
-    if source.get("dataset") != "csv" or lines is None:
+    if source.get("dataset") not in ("molecules", "csv") or lines is None:
         return None
     places = [str(f) for f in files] if files is not None else [str(options["path"])] * store.num_graphs
     taken = [str(options.get(role)) for role in ("smiles", "label", "env")]

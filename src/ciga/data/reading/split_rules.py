@@ -90,6 +90,75 @@ def by_group(groups: Sequence[str], fractions: Sequence[float], seed: int = 0) -
     return _cut(order, rank[order], fractions, OOD_NAMES, "groups")
 
 
+def by_whole_groups(
+    groups: Sequence[str] | Rows, fractions: Sequence[float], seed: int = 0, what: str = "groups"
+) -> Parts:
+    """Whole groups dealt out at random: assays, projects, vendors, clusters of like molecules.
+
+    A group that is larger than the share of validation or test stays in training.
+
+    Args:
+        groups: The group of each row.
+        fractions: The shares of train, validation and test.
+        seed: Of the order in which groups are dealt.
+        what: What the groups are called, for the error when there are too few.
+    """
+    _, code, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    held_out = [share for share in check_fractions(fractions)[1:] if share > 0]
+    large = sizes > min(held_out, default=1.0) * len(code)
+    shuffled = np.random.default_rng(seed).permutation(len(sizes))
+    place = np.empty_like(shuffled)
+    place[shuffled[np.argsort(~large[shuffled], kind="stable")]] = np.arange(len(sizes))
+    rank = place[code]
+    order = np.argsort(rank, kind="stable")
+    return _cut(order, rank[order], fractions, OOD_NAMES, what)
+
+
+def by_cluster(
+    smiles: Sequence[str], fractions: Sequence[float], tanimoto: float, seed: int, progress: Progress = silent
+) -> Parts:
+    """By clusters of like molecules, dealt whole: a cluster stands on one side of the cut.
+
+    Args:
+        smiles: The molecules.
+        fractions: The shares of train, validation and test.
+        tanimoto: How similar the members of a cluster are to its centre, at least.
+        seed: Of the order in which clusters are dealt.
+        progress: Told how far it is.
+    """
+    from ciga.data.reading.similarity import clusters, fingerprints
+
+    return by_whole_groups(
+        clusters(fingerprints(smiles, progress), tanimoto, progress), fractions, seed, "clusters"
+    )
+
+
+def by_similarity(
+    smiles: Sequence[str], fractions: Sequence[float], tanimoto: float, seed: int, progress: Progress = silent
+) -> Parts:
+    """So that no molecule of one part is as similar as `tanimoto` to a molecule of another.
+
+    Molecules that a chain of similar ones connects stay together, in training if they are many.
+
+    Args:
+        smiles: The molecules.
+        fractions: The shares of train, validation and test.
+        tanimoto: All similarities between parts lie below this.
+        seed: Of the order in which connected molecules are dealt.
+        progress: Told how far it is.
+    """
+    from ciga.data.reading.similarity import components, fingerprints
+
+    group = components(fingerprints(smiles, progress), tanimoto, progress)
+    largest = np.bincount(group).max(initial=0) / max(len(group), 1)
+    if largest > check_fractions(fractions)[0] + 0.1 * (1 - largest) and largest > 0.5:
+        raise CigaError(
+            f"{largest:.0%} of the molecules are connected by similarities of {tanimoto:g} or more: too few "
+            f"are left to hold out. Take a higher value, such as tanimoto={min(tanimoto + 0.1, 0.95):.2f}."
+        )
+    return by_whole_groups(group, fractions, seed, "groups of connected molecules")
+
+
 def by_scaffold(
     smiles: Sequence[str],
     fractions: Sequence[float],

@@ -25,7 +25,9 @@ from ciga.files import atomic
 COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 #: A table's suffix (before a compression's) and its delimiter; None: the header shows it.
 DELIMITERS: dict[str, str | None] = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
-SUFFIXES = (*DELIMITERS, ".parquet", ".pq")
+#: One molecule a line: its SMILES, white space, its name.
+MOLECULES = ".smi"
+SUFFIXES = (*DELIMITERS, MOLECULES, ".parquet", ".pq")
 MISSING = frozenset({"", "na", "n/a", "nan", "null"})
 FIELD_LIMIT = 1 << 20
 DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
@@ -97,7 +99,10 @@ def read_chunks(path: str | Path, columns: Sequence[str], size: int = 8192) -> I
         raise CigaError(f"{path} is empty.")
     columns = list(dict.fromkeys(columns))
     try:
-        if kind in DELIMITERS:
+        if kind == MOLECULES:
+            with COMPRESSED.get(packing, open)(path, "rb") as binary:
+                yield from _smi_chunks(binary, path, columns, size)
+        elif kind in DELIMITERS:
             with COMPRESSED.get(packing, open)(path, "rb") as binary:
                 yield from _csv_chunks(binary, path, DELIMITERS[kind], columns, size)
         else:
@@ -115,9 +120,11 @@ def columns_of(path: str | Path) -> list[str]:
     """The names of the columns of a table."""
     path = Path(path)
     kind, packing = _suffixes(path)
-    if kind not in DELIMITERS:
+    if kind not in (*DELIMITERS, MOLECULES):
         return list(_parquet(path, packing).schema_arrow.names)
     with COMPRESSED.get(packing, open)(path, "rb") as binary:
+        if kind == MOLECULES:
+            return _smi_names(next(limits.lines(binary, path), b""))[0]
         return _header(binary, path, DELIMITERS[kind])[0]
 
 
@@ -217,6 +224,46 @@ def _csv_chunks(
             chunk = Table({name: [] for name in columns})
     if not some:
         raise CigaError(f"{path} has a header but no rows.")
+    yield chunk
+
+
+# ---------------------------------------------------------------- one molecule a line
+
+
+def _smi_names(first: bytes) -> tuple[list[str], bool]:
+    """The names of the columns of a .smi file, and whether its first line says them."""
+    words = first.decode("utf-8-sig", "replace").split()
+    if words and words[0].lower() in ("smiles", "smi", "smile"):
+        return ["smiles", *words[1:]], True
+    return ["smiles", "name"], False
+
+
+def _smi_chunks(binary: IO[bytes], path: Path, columns: Sequence[str], size: int) -> Iterator[Table]:
+    names, places = ["smiles", "name"], {}
+    chunk, some = Table({name: [] for name in columns}), False
+    for line, raw in enumerate(limits.lines(binary, path), 1):
+        if line == 1:
+            names, said = _smi_names(raw)
+            places = _places(names, columns, path)
+            if said:
+                continue
+        text = raw.decode("utf-8-sig" if line == 1 else "utf-8", "surrogateescape").strip()
+        if not text:
+            continue
+        some = True
+        cells = text.split(None, len(names) - 1)
+        cells += [""] * (len(names) - len(cells))
+        if bad := _bad_row(cells, names):
+            chunk.rejected.append(Rejected(line, bad[0], _short(text), bad[1], str(path), tuple(cells)))
+        else:
+            chunk.rows.append(line)
+            for name, place in places.items():
+                chunk.values[name].append(cells[place].strip())
+        if len(chunk.rows) + len(chunk.rejected) >= size:
+            yield chunk
+            chunk = Table({name: [] for name in columns})
+    if not some:
+        raise CigaError(f"{path} has no molecules.")
     yield chunk
 
 
