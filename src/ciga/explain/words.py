@@ -33,11 +33,15 @@ SELECTORS = {
 CUTS = {
     "scaffold": ("new scaffolds", "known scaffolds"),
     "assay": ("new assays", "known assays"),
+    "cluster": ("new clusters of similar {many}", "known clusters"),
+    "similarity": ("{many} least like training", "{many} like training"),
+    "group": ("new groups", "known groups"),
     "size": ("larger {many}", "{many} of training size"),
     "-size": ("smaller {many}", "{many} of training size"),
     "degree": ("more densely linked {many}", "{many} linked as in training"),
     "-degree": ("more sparsely linked {many}", "{many} linked as in training"),
     "density": ("{many} of another density", "{many} as dense as in training"),
+    "time": ("later {many}", "{many} of the same time"),
     "order": ("later rows", "rows of the same time"),
     "column": ("held-out rows", "rows like training"),
     "files": ("the test file", "rows like training"),
@@ -63,6 +67,8 @@ class Words:
         """The words for molecules or other graphs, cut by a rule such as `scaffold` or `order date`."""
         kind, _, column = rule.replace(":", " ").partition(" ")
         new, known = CUTS.get(f"-{kind}" if descending else kind, CUTS.get(kind, OTHERWISE))
+        if kind == "group" and column:
+            new, known = f"new values of {column}", f"known values of {column}"
         if kind == "order" and column:
             new = f"rows with {'lower' if descending else 'higher'} {column}"
             known = f"rows with {column} as in training"
