@@ -110,18 +110,30 @@ def news(epoch: int, **scores: float) -> dict[str, Any]:
 
 def test_the_best_so_far_counts() -> None:
     asked = Asked()
-    trial = Trial(asked, [], scores=[0.7], epochs=100)
+    run = plan("spmotif-struc", "erm", preset="none")
+    trial = Trial(asked, [run, run], scores=[0.7], epochs=100)
     assert not trial.epoch(news(1, ood_val=0.5), same_rule=False)
     assert not trial.epoch(news(2, ood_val=0.4), same_rule=False)
     assert asked.seen == [(pytest.approx(0.6), 100), (pytest.approx(0.6), 101)]
-    assert Trial(Asked(), []).epoch(news(1, ood_val=0.1), same_rule=False)
+    assert Trial(Asked(), [run]).epoch(news(1, ood_val=0.1), same_rule=False)
+
+
+def test_epochs_that_may_not_be_chosen_do_not_prune() -> None:
+    """GSAT's first epochs, in which its prior still falls, say nothing of it."""
+    settings = {"r_epochs": 2, "epochs": 9, "members": 2}
+    asked, run = Asked(), plan("spmotif-struc", "gsat", preset="none", settings=settings)
+    trial = Trial(asked, [run])
+    for epoch in range(1, 19):
+        trial.epoch(news(epoch, ood_val=0.01), same_rule=False)
+    assert [step for _, step in asked.seen] == [*range(4, 9), *range(13, 18)]
 
 
 def test_a_method_that_answers_for_the_rest_is_judged_by_it_unless_all_have_one_rule() -> None:
     said = news(1, ood_val_rest=0.6, ood_val=0.9)  # its own rule comes first
+    run = plan("spmotif-struc", "ciga-complement", preset="none")
     for same_rule, value in ((False, 0.6), (True, 0.9)):
         asked = Asked()
-        Trial(asked, []).epoch(said, same_rule)
+        Trial(asked, [run]).epoch(said, same_rule)
         assert asked.seen == [(value, 0)]
     found = {"epoch": 1, "ood_val": {"accuracy": 0.9, "rest": 0.5}, "ood_test": {"accuracy": 0.9}}
     record = {"dataset": "x", "selection": "ood-val-rest", "metric": "accuracy"}
