@@ -12,6 +12,10 @@ import torch
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import (
+    check_no_attributes_set_in_init,
+    check_parameters_default_constructible,
+)
 from torch_geometric.data import Data
 
 from ciga.data import GraphStore, Splits
@@ -59,7 +63,34 @@ def test_parameters_and_clones() -> None:
     assert copy.get_params() == {**parameters, "alpha": 5.0, "seed": 4, "epochs": 7}
     assert made.get_params() == parameters
     assert is_classifier(made)
-    assert "GraphOODClassifier" in repr(made)
+    assert repr(made) == "GraphOODClassifier('ciga-v1', seed=3, alpha=2.0, width=16)"
+    assert repr(GraphOODClassifier()) == "GraphOODClassifier('ciga-v2')"
+
+
+def test_init_sets_nothing_but_parameters() -> None:
+    for made in (GraphOODClassifier(), GraphOODClassifier("erm", epochs=1)):
+        check_no_attributes_set_in_init("GraphOODClassifier", made)
+        check_parameters_default_constructible("GraphOODClassifier", made)
+
+
+def test_a_misspelt_setting_is_refused_before_any_work() -> None:
+    with pytest.raises(UsageError, match=r"setting of ciga-v2 called 'alhpa'\. Did you mean alpha"):
+        GraphOODClassifier(alhpa=1)
+    made = GraphOODClassifier("erm", epochs=3)
+    with pytest.raises(UsageError, match="setting of erm called 'alpha'"):
+        made.set_params(alpha=2.0, seed=9)
+    assert made.get_params()["seed"] == 1
+    made.set_params(method="ciga-v1", alpha=2.0)
+    assert made.get_params()["alpha"] == 2.0
+    assert GraphOODClassifier("a-plugins-method", strength=1).get_params()["strength"] == 1  # not loaded yet
+
+
+def test_the_metric_is_the_command_lines(graphs: list[Data]) -> None:
+    two, three = ([i % k for i in range(len(graphs))] for k in (2, 3))
+    quick = {**QUICK, "epochs": 1}
+    assert GraphOODClassifier("erm", **quick).fit(graphs, two).model_.metric == "roc_auc"
+    assert GraphOODClassifier("erm", **quick).fit(graphs, three).model_.metric == "accuracy"
+    assert GraphOODClassifier("erm", metric="mcc", **quick).fit(graphs, two).model_.metric == "mcc"
 
 
 def test_predictions(model: GraphOODClassifier, graphs: list[Data], labels: np.ndarray) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,20 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from ciga.errors import CigaError, UsageError
+from ciga import options
+from ciga.errors import CigaError, UsageError, unknown
 from ciga.explain.explanation import Explanation, explain
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import Batch, GraphStore
-from ciga.methods.base import Method
+from ciga.methods.base import Method, methods
 from ciga.models.fit import outline
 from ciga.models.model import Model, featuriser_of
 from ciga.models.shift import Gauge, Shift
+from ciga.nn.encoder import Backbone
 from ciga.runs.settings import resolve
 from ciga.training.device import pick_device
 from ciga.training.members import fit_members
+from ciga.training.schedule import Training
 
 Graphs = GraphStore | Sequence[Any]
 
@@ -35,9 +39,10 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         method: any registered method (`ciga methods` lists them).
         validation: share of the training graphs held out to choose the epoch, unless `fit` is given a
             validation set of its own.
-        metric: what the epoch is chosen by.
+        metric: what the epoch is chosen by; `auto` is roc_auc for two classes, else accuracy, as for files.
         seed, device, threads: as in `ciga run`.
         settings: any setting of the method, its network or its schedule: `alpha=4.0, width=64, epochs=30`.
+            A misspelt one is refused at once.
 
     Example:
         >>> model = GraphOODClassifier("ciga-v2", budget="count", size=8, epochs=20)  # doctest: +SKIP
@@ -49,7 +54,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         method: str = "ciga-v2",
         *,
         validation: float = 0.1,
-        metric: str = "accuracy",
+        metric: str = "auto",
         seed: int = 1,
         device: str = "auto",
         threads: int = 1,
@@ -61,23 +66,43 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         self.seed = seed
         self.device = device
         self.threads = threads
-        self.settings = settings
+        self._settings = settings
+        self._check_settings()
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The method, and whatever is not the default."""
+        defaults = {k: p.default for k, p in inspect.signature(type(self)).parameters.items()}
+        values = {k: v for k, v in self.get_params(deep=False).items() if k != "method"}
+        given = {k: v for k, v in values.items() if k not in defaults or v != defaults[k]}
+        words = ", ".join([repr(self.method), *(f"{k}={v!r}" for k, v in given.items())])
+        return f"{type(self).__name__}({words})"
 
     # ---------------------------------------------------------------- scikit-learn's contract
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """All parameters, settings included."""
-        return {**super().get_params(deep), **self.settings}
+        return {**super().get_params(deep), **self._settings}
 
     def set_params(self, **params: Any) -> GraphOODClassifier:
-        """Change parameters or settings; unknown ones are refused when fitting."""
+        """Change parameters or settings; what no method of this name has is refused, and nothing changes."""
         own = set(self._get_param_names())
-        for key, value in params.items():
-            if key in own:
-                setattr(self, key, value)
-            else:
-                self.settings[key] = value
+        named = {k: v for k, v in params.items() if k in own}
+        settings = {k: v for k, v in params.items() if k not in own}
+        self._check_settings(named.get("method", self.method), settings)
+        for key, value in named.items():
+            setattr(self, key, value)
+        self._settings |= settings
         return self
+
+    def _check_settings(self, method: str | None = None, settings: Mapping[str, Any] | None = None) -> None:
+        """Refuse names that are no settings; those of a method that is not registered yet wait for `fit`."""
+        method = method or self.method
+        if method in methods:
+            kinds = (methods[method], Backbone, Training)
+            known = {key for kind in kinds for key in options.fields_of(kind)}
+            for key in self._settings if settings is None else settings:
+                if key not in known:
+                    raise unknown(f"setting of {method}", key, known)
 
     def fit(
         self,
@@ -93,7 +118,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         environment of each graph for methods that use it. `validation` is a pair (graphs, labels), best
         drawn from a shifted distribution, by which the epoch is chosen.
         """
-        chosen = resolve(self.method, self.settings)  # from the preset own-data
+        chosen = resolve(self.method, self._settings)  # from the preset own-data
         store = as_store(graphs)
         labels = np.asarray(store.y if y is None else y)
         if labels.shape != (store.num_graphs,):
@@ -104,7 +129,10 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         store = store.labelled(torch.from_numpy(coded.copy()))
         if env is not None:
             store = store.with_env(torch.as_tensor(np.unique(np.asarray(env), return_inverse=True)[1]))
-        task = Task(len(self.classes_), self.metric, tuple(map(str, self.classes_)))
+        metric = self.metric
+        if metric == "auto":
+            metric = "roc_auc" if len(self.classes_) == 2 else "accuracy"
+        task = Task(len(self.classes_), metric, tuple(map(str, self.classes_)))
         splits = Splits(self._parts(store, coded, validation), task)
         self.fitted_ = fit_members(
             chosen.method,
@@ -121,7 +149,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             settings=chosen.flat(),
             spec=self.fitted_.spec,
             classes=self.classes_.tolist(),
-            metric=self.metric,
+            metric=metric,
             seeds=[self.seed] if len(networks) == 1 else [*range(1, len(networks) + 1)],
             members=networks,
             selection=selection,
@@ -134,7 +162,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             "history": self.fitted_.history,
             "seconds": self.fitted_.seconds,
         }
-        model.story = outline({self.method: [run]}, self.metric, selection)
+        model.story = outline({self.method: [run]}, metric, selection)
         model.gauge = Gauge.calibrate(model.embed, splits)
         self.model_ = model
         self.n_features_in_ = store.num_features

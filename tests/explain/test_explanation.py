@@ -77,3 +77,12 @@ def test_to_pyg_works_with_pygs_metrics_and_plots(tmp_path: Path) -> None:
 def test_a_method_that_extracts_nothing_says_so() -> None:
     with pytest.raises(UsageError, match="erm does not extract"):
         explain(toy_model("erm"), toy_splits()["ood_test"])
+
+
+def test_a_notebook_shows_the_graph_and_what_was_predicted() -> None:
+    one = explain(toy_model(budget="count", size=5), toy_splits()["ood_test"])[0]
+    shown = one._repr_html_()
+    assert shown.startswith("<figure><svg")
+    assert f"predicted {one.predicted}" in shown
+    assert f"5 of {one.undirected()[0].size(1)} edges kept" in shown
+    assert "<script" not in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -136,3 +137,12 @@ def test_helper_models_see_in_distribution_data_only(splits):
     assert splits.in_distribution(1)["id_val"] is splits["id_val"]
     one = part.subset([0])
     assert list(Splits({"train": one, "ood_val": part}, splits.task).in_distribution(1)) == ["train"]
+
+
+def test_a_notebook_shows_a_table_and_names_cannot_break_it(toy: Splits) -> None:
+    evil = replace(toy.task, class_names=("<script>", "b", "c"), metric="<b>")
+    shown = replace(toy, task=evil)._repr_html_()
+    assert "<td>train</td><td>60</td>" in shown
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "<b>" not in shown

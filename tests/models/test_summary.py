@@ -44,7 +44,7 @@ def test_compare_tells_better_from_worse_and_neither(metric: str) -> None:
 
 
 def test_advice_is_honest() -> None:
-    def said(low: float, high: float, seeds: int = 3) -> str:
+    def said(low: float, high: float, seeds: int = 3, extracts: bool = True) -> str:
         return advice(
             "ciga-v2",
             {
@@ -58,10 +58,14 @@ def test_advice_is_honest() -> None:
             seeds,
             "ood_test",
             "roc_auc",
+            extracts,
         )
 
     assert "beats ERM on ood_test beyond noise" in said(0.01, 0.05)
     assert "does not beat ERM" in said(-0.01, 0.05)
+    assert "take it for its subgraphs" in said(-0.01, 0.05)
+    assert "its subgraphs" not in said(-0.01, 0.05, extracts=False)
+    assert "use --method erm" in said(-0.01, 0.05, extracts=False)
     assert "ERM is better" in said(-0.05, -0.01)
     assert "one seed does not show how much" in said(0.01, 0.05, seeds=1)
     assert "2 seeds do not show" in said(0.01, 0.05, seeds=2)

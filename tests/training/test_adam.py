@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
 
+import ciga.training.adam
 from ciga.training.adam import Adam
 from tests.helpers import same_tensors
 
@@ -37,6 +40,37 @@ def test_the_same_bits_as_torch_also_where_gradients_are_missing(weight_decay: f
             adam.step()
     assert same_tensors(ours.state_dict(), theirs.state_dict())
     assert mine.count == [20, 20, 30, 30]
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_without_the_kernel_torch_makes_the_same_step(
+    weight_decay: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    found = []
+    for private in (True, False):
+        model = network()
+        adam = Adam(model.parameters(), 1e-2, weight_decay)
+        with monkeypatch.context() as patch:
+            if not private:
+                patch.setattr(ciga.training.adam, "KERNEL", None)
+                patch.setattr(Adam, "_step_by_torch", counted(Adam._step_by_torch, calls))
+            for step in range(12):
+                adam.zero_grad()
+                backward(model, step, frozen=step % 3 == 1)
+                adam.step()
+        found.append((model.state_dict(), adam.state()))
+    assert ciga.training.adam.KERNEL is not None  # this torch has it
+    assert len(calls) == 12
+    assert all(same_tensors(one, two) for one, two in zip(*found, strict=True))
+
+
+def counted(step: Callable[..., None], calls: list[str]) -> Callable[..., None]:
+    def call(self: Adam, moved: list[int]) -> None:
+        calls.append("torch")
+        step(self, moved)
+
+    return call
 
 
 def test_it_follows_the_formula() -> None:

@@ -63,9 +63,9 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     console.print(f"[bold]{story['advice']}[/]", soft_wrap=True, highlight=False)
     size = sum(p.stat().st_size for p in out.iterdir()) / 2**20
     file = source if Path(source).exists() else "FILE"
+    shown = f"   or   ciga explain {out} {file} --out report.html" if model.method.extracts else ""
     console.print(
-        f"model: {out} ({size:.1f} MB). Next:  ciga predict {out} {file} --out predictions.csv   or   "
-        f"ciga explain {out} {file} --out report.html",
+        f"model: {out} ({size:.1f} MB). Next:  ciga predict {out} {file} --out predictions.csv{shown}",
         soft_wrap=True,
         highlight=False,
         markup=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import torch
@@ -57,6 +58,15 @@ class Explanation:
         if truth is None:
             return {}
         return metrics.explanation(score, truth, torch.zeros(len(score), dtype=torch.long), 1)
+
+    def _repr_html_(self) -> str:
+        """The graph with its kept edges, and what was predicted from it, for notebooks."""
+        from ciga.explain.svg import draw_graph
+
+        known = "" if self.label is None else f", is {self.label}"
+        said = f"predicted {self.predicted} ({float(self.probability.max()):.3f}){known}"
+        kept = f"{int(self.undirected()[2].sum())} of {self.undirected()[0].size(1)} edges kept"
+        return f"<figure>{draw_graph(self)[0]}<figcaption>{escape(f'{said}; {kept}')}</figcaption></figure>"
 
     def to_pyg(self) -> Any:
         """As PyG's `Explanation`: `edge_mask` holds the scores, `target` the predicted class.

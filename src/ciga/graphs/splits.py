@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 
 import torch
 
@@ -56,6 +57,19 @@ class Splits:
 
     def __getitem__(self, name: str) -> GraphStore:
         return self.parts[name]
+
+    def _repr_html_(self) -> str:
+        """A table of the parts, for notebooks."""
+        names = self.task.class_names or tuple(map(str, range(self.task.classes)))
+        head = ["part", "graphs", "mean nodes", "mean edges", *names]
+        rows = []
+        for name, part in self.parts.items():
+            graphs = part.num_graphs
+            means = (f"{part.x.size(0) / graphs:.1f}", f"{part.edge_index.size(1) / graphs:.1f}")
+            counts = torch.bincount(part.y, minlength=self.task.classes).tolist()
+            rows.append([name, f"{graphs:,}", *means, *(f"{count:,}" for count in counts)])
+        lines = [_row("th", head), *(_row("td", row) for row in rows)]
+        return f"<table>{''.join(lines)}</table><p>metric: {escape(self.task.metric)}</p>"
 
     def __iter__(self) -> Iterator[str]:
         """The names of the parts, in the order of `SPLIT_NAMES`."""
@@ -114,3 +128,7 @@ def _graph_hashes(store: GraphStore) -> list[bytes]:
         digest.update(edges[:, edges_at[i] : edges_at[i + 1]].tobytes())
         out.append(digest.digest())
     return out
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

@@ -163,7 +163,12 @@ def report_data(
         "where": where,
         "comparison": comparison,
         "advice": advice(
-            model.method_name, comparison, len(runs[model.method_name]), where, splits.task.metric
+            model.method_name,
+            comparison,
+            len(runs[model.method_name]),
+            where,
+            splits.task.metric,
+            model.method.extracts,
         ),
         "data": check(splits).as_dict(),
         "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),

@@ -90,7 +90,9 @@ def plots(probability: Tensor, y: Tensor) -> dict[str, Any]:
     return {"confusion": table, "reliability": bins, "graphs": len(y)}
 
 
-def advice(method: str, comparison: Verdict | None, seeds: int, where: str, metric: str) -> str:
+def advice(
+    method: str, comparison: Verdict | None, seeds: int, where: str, metric: str, extracts: bool = True
+) -> str:
     """One plain sentence on whether the method is worth it on this data.
 
     Args:
@@ -99,6 +101,7 @@ def advice(method: str, comparison: Verdict | None, seeds: int, where: str, metr
         seeds: the number of seeds of each.
         where: the part of the data that was scored.
         metric: the score.
+        extracts: does the method show subgraphs?
     """
     if comparison is None:
         return (
@@ -122,7 +125,7 @@ def advice(method: str, comparison: Verdict | None, seeds: int, where: str, metr
         return (
             f"ERM is better than {method} on {where} beyond noise ({gap}, {bounds}): use --method erm here."
         )
-    return (
-        f"{method} does not beat ERM on {where} beyond noise ({gap}, {bounds}): take it for its subgraphs if "
-        "they help you, not for its score."
-    )
+    why = "take it for its subgraphs if they help you, not for its score."
+    if not extracts:
+        why = "ERM is simpler, so use --method erm, or --method ciga-v2 to see subgraphs."
+    return f"{method} does not beat ERM on {where} beyond noise ({gap}, {bounds}): {why}"

@@ -1,18 +1,22 @@
-"""Adam in one call a step.
+"""Adam in one call per step.
 
 On small graphs torch's own `Adam.step` takes a tenth of the time of training, nearly all of it around the
 fused kernel that does the work: it sorts parameters by device and type, and counts the steps of each in a
 tensor of its own. Here the kernel is called alone, with the same numbers: the weights are the same bits.
+(`python -m benchmarks.adam` measures both.) The kernel is not part of torch's public interface: where a
+version of torch has no such kernel, torch's own fused Adam makes the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+#: None in a torch that keeps its kernel elsewhere.
+KERNEL: Callable[..., None] | None = getattr(torch, "_fused_adam_", None)
 
 
 class Adam:
@@ -44,9 +48,12 @@ class Adam:
             return
         for i, _, _ in moved:
             self.count[i] += 1
+        if KERNEL is None:
+            self._step_by_torch([i for i, _, _ in moved])
+            return
         device = moved[0][1].device
         now = {n: torch.full((), float(n), device=device) for n in {self.count[i] for i, _, _ in moved}}
-        torch._fused_adam_(
+        KERNEL(
             [p for _, p, _ in moved],
             [g for _, _, g in moved],
             [self.mean[i] for i, _, _ in moved],
@@ -61,6 +68,18 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
+
+    def _step_by_torch(self, moved: list[int]) -> None:
+        """The same step by `torch.optim.Adam`, given the moments and the counts of these parameters."""
+        parameters = [self.parameters[i] for i in moved]
+        optimizer = torch.optim.Adam(
+            parameters, self.lr, (BETA1, BETA2), EPSILON, self.weight_decay, fused=True
+        )
+        for i, parameter in zip(moved, parameters, strict=True):
+            # The moments are changed in place; the count is ours.
+            step = torch.tensor(float(self.count[i] - 1), device=parameter.device)
+            optimizer.state[parameter] = {"step": step, "exp_avg": self.mean[i], "exp_avg_sq": self.square[i]}
+        optimizer.step()
 
     def state(self) -> dict[str, Tensor]:
         """For a checkpoint: the moments and the steps of each parameter that has made one."""
