@@ -63,7 +63,10 @@ class Column:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """Methods by datasets, and the paper's own numbers: (mean, std or None) by row and column key."""
+    """Methods by datasets, and the paper's own numbers: (mean, std or None) by row and column key.
+
+    A study of ours has no such numbers: all its cells are experiments.
+    """
 
     name: str
     title: str
@@ -80,9 +83,14 @@ class PaperTable:
     numbers: Sequence[int] = ()  # in the paper
     quick: Mapping[str, Any] = field(default_factory=dict)  # see `ciga.bench.slices`
 
+    @property
+    def heading(self) -> str:
+        """What it shows, and where it stands in the paper."""
+        return f"{self.title}. Paper: {self.source}" if self.printed else f"{self.title}. {self.source}"
+
     def cell(self, row: Row, column: Column) -> Cell | None:
         """The experiment of one cell; None where the paper leaves it out."""
-        if not (row.extra or column.extra or (row.key, column.key) in self.printed):
+        if self.printed and not (row.extra or column.extra or (row.key, column.key) in self.printed):
             return None
         data = {**column.data, **self.row_data.get(row.key, {})}
         return Cell(
@@ -256,7 +264,7 @@ def _table(raw: dict[str, Any]) -> PaperTable:
     metric, scale = raw.pop("metric"), raw.pop("scale")
     columns = tuple(Column(**{"metric": metric, "scale": scale, **c}) for c in raw.pop("columns"))
     own = [c for c in columns if not c.extra]
-    numbers = raw.pop("printed")
+    numbers = raw.pop("printed", {})
     printed: dict[tuple[str, str], tuple[float, float | None]] = {}
     for key, cells in numbers.items():
         for column, cell in zip(own, cells, strict=True):
@@ -264,6 +272,7 @@ def _table(raw: dict[str, Any]) -> PaperTable:
                 printed[key, column.key] = (cell[0], cell[1] if len(cell) > 1 else None)
     extra = [rows()[key] for key in raw.pop("extra_rows", [])]
     shown = [rows()[key] for key in numbers]
+    shown += [Row(key, **fields) for key, fields in raw.pop("study", {}).items()]
     added = [replace(row, extra=True) for row in extra]
     for preset in raw.pop("presets", []):
         # The oracle and the oracle at each bias differ in what the paper prints: they have the same twin.

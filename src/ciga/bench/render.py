@@ -57,7 +57,7 @@ def render(result: Result, form: str, every: bool = False) -> str:
         raise UsageError(f"There is no format '{form}': use {', '.join(FORMATS)}.")
     if form == "csv":
         return to_csv(result)
-    title = f"{result.table.title}. Paper: {result.table.source}"
+    title = result.table.heading
     return show([(title, to_sheet(result), result.notes), *comparison_sheets(result, every)], form)
 
 

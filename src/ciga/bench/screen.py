@@ -19,7 +19,7 @@ WINNER, QUIET, BROKEN = "bold green", "dim italic", "red"
 def draw_table(result: Result, console: Console, every: bool = False) -> None:
     """The table with its notes and comparisons; one decimal less where the window is narrow."""
     compact = console.width < 120
-    console.print(f"{result.table.title}. Paper: {result.table.source}", style="bold", highlight=False)
+    console.print(result.table.heading, style="bold", highlight=False)
     draw_sheet(to_sheet(result, compact), console)
     _notes(result.notes, console)
     for title, sheet, notes in comparison_sheets(result, every, compact):

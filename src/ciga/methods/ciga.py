@@ -23,8 +23,8 @@ class CIGAv1(ExtractingMethod):
 
     Loss: CE(f_c(G_c), Y) + alpha * supervised contrast of G_c's representation; `size` is s_c.
 
-    With `settle`, ours: the best subgraphs often come in the first epochs, the best classifier later. Where
-    training returns to the best of its `trial` epochs by validation, it goes on with f_c alone.
+    `settle` is an addition of this library: the best subgraphs often come in the first epochs, the best
+    classifier later. Where training returns to the best of its `trial` epochs, it goes on with f_c alone.
     """
 
     summary = "contrast same-class invariant subgraphs"

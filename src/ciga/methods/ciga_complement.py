@@ -1,4 +1,10 @@
-"""CIGA with complement control: what G_c leaves behind shall not tell the label. Ours, not the paper's."""
+"""CIGA with LECI's adversary on the rest: what G_c leaves behind should not tell the label.
+
+Not in the CIGA paper. The idea is that of the label-adversarial branch of LECI (Gui et al., NeurIPS 2023): a
+second classifier reads the complement of the subgraph, and the featurizer plays against it. What this library
+adds is the hard, capped budget together with CIGA's contrast, the selection rule `ood-val-rest`, `settle` and
+`starts`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +25,11 @@ from ciga.options import tunable
 @dataclass
 class CIGAComplement(CIGAv1):
     """CIGAv1's objective and max_g min_s R(s(G_s)): the rest of the graph is read as well as it can be, and
-    g moves what makes it readable into G_c, within the same budget |G_c| <= s_c.
+    g moves what makes it readable into G_c, within the same budget |G_c| <= s_c. The max-min is LECI's,
+    and so is a prior of 1/2 on the edges.
+
+    On clean SPMotif without the information barrier its good subgraphs were those of the first epochs, and
+    later ones were worse than CIGAv1's: look at the last epoch beside the chosen one, or use `settle`.
 
     CIGAv1 is content with a G_c that tells the classes apart, and "nothing of the others" tells one class
     from the rest: its motif may stay in G_s. Here what stays behind is read, and pulled into G_c. A base that
