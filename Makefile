@@ -3,6 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+FAULTS_ARGS ?=
 export PYTHON NO_UV
 
 # One thread per process: on small graphs more bring nothing, and spinning threads starve their neighbours.
@@ -20,11 +21,11 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench docs clean
+.PHONY: help install demo test lint faults faults-quick bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # dev contains report and docs: once dev is installed, their stamps are there too.
 $(VENV)/.installed-%: pyproject.toml
@@ -40,8 +41,15 @@ lint: $(VENV)/.installed-dev ## Check style (ruff), types (mypy) and the order o
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_pins.py
 
-test: lint ## Check style and types, then run every test; ends with what was skipped and why
+faults: $(VENV)/.installed-dev ## Attack everything for most of an hour: signals, disks, damaged files, clusters
+	$(BIN)/python -m faults $(FAULTS_ARGS)
+
+faults-quick: $(VENV)/.installed-dev ## A part of the attack, in under three minutes
+	$(BIN)/python -m faults --quick $(FAULTS_ARGS)
+
+test: lint faults-quick ## Check style and types, attack, then run every test; ends with what was skipped and why
 	$(BIN)/pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure speed and memory against peers
@@ -53,4 +61,4 @@ docs: $(VENV)/.installed-docs ## Build the documentation into site/
 
 clean: ## Remove caches and build products (not .venv, not runs)
 	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks tools faults -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -24,7 +24,7 @@ from ciga.files import (
     write_json,
     write_tensors,
 )
-from tests.faulty import KILLED, in_child
+from faults.strike import KILLED, in_child
 
 TENSORS = {
     "floats": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),

@@ -143,10 +143,12 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_writable(path: str | Path) -> None:
+def check_writable(path: str | Path, is_file: bool = False) -> None:
     """Say now, before hours of work, that `path` cannot be written later."""
     path = Path(os.path.realpath(path))
     with _telling(path):
+        if is_file and path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         os.rmdir(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.{_mark()}", suffix=".part"))
 

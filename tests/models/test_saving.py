@@ -11,7 +11,7 @@ from ciga.errors import CigaError
 from ciga.files import recover
 from ciga.models.folder import check_free
 from ciga.models.model import Model
-from tests.faulty import KILLED, until_it_succeeds
+from faults.strike import KILLED, until_it_succeeds
 from tests.small_models import toy_model
 
 

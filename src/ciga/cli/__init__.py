@@ -61,6 +61,10 @@ def start(
 
 def main() -> None:
     """Run the command line: exit 0 when done, 1 when it failed, 2 for wrong usage, 130 after Ctrl-C."""
+    if sys.getfilesystemencoding() != "utf-8":
+        # In a locale such as C, Python cannot spell a name like "Größe": begin again in its UTF-8 mode.
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONUTF8": "1"})
     try:
         app(standalone_mode=True)
     except SystemExit as stop:

@@ -172,7 +172,7 @@ def recall(
     file = runs_dir / "bench" / f"{name}.json"
     if not file.is_file():
         return Variation(), [], list(rows), []
-    said = json.loads(file.read_text())
+    said = json.loads(file.read_text(encoding="utf-8"))
     for plugin in said["plugins"]:
         load_plugin(plugin)
     variation = Variation(said["data"], said["settings"], said["preset"], tuple(said["plugins"]))

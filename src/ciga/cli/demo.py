@@ -112,7 +112,7 @@ def _draw(planned: Plan, runs_dir: Path, picture: Path) -> None:
     splits = planned.load()
     method = planned.settings.method
     folder = runs_dir / planned.config.hash
-    rule = json.loads((folder / "record.json").read_text())["selection"]
+    rule = json.loads((folder / "record.json").read_text(encoding="utf-8"))["selection"]
     state = read_tensors(folder / f"weights.{rule}.safetensors")[0]
     networks = planned.settings.networks(Spec.of(splits), state)
     with torch.inference_mode():

@@ -61,11 +61,16 @@ def run(
     """Train METHOD on DATASET and record what came out; the same run again returns at once."""
     from ciga import options
     from ciga.cli.progress import epoch_bar
+    from ciga.files import check_writable
     from ciga.runs.plan import execute, plan
     from ciga.runs.settings import read_settings
     from ciga.runs.spec import RunSpec
+    from ciga.training.device import pick_device
     from ciga.training.loggers import hooks
 
+    pick_device(device)
+    if report is not None:
+        check_writable(report, is_file=True)
     values: dict[str, Any] = read_settings(settings) if settings else {}
     values |= options.parse_pairs(set_, "--set")
     if epochs is not None:

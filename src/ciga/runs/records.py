@@ -132,10 +132,10 @@ class Runs:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            said = owner.read_text().strip() if owner.is_file() else "another process"
+            said = owner.read_text(encoding="utf-8").strip() if owner.is_file() else "another process"
             raise Busy(f"This run is already in progress in {folder} ({said}).") from None
         try:
-            owner.write_text(f"process {os.getpid()} on {platform.node()}")
+            owner.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
             yield folder
         finally:
             owner.unlink(missing_ok=True)

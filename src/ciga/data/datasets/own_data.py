@@ -118,6 +118,8 @@ class OwnData(Dataset):
                 f"split=order:{self.split} or time:{self.split} (low values train), group:{self.split} "
                 f"(whole groups are held out) or column:{self.split} (it says train, val or test)."
             )
+        if after and rule not in (*COLUMN_RULES, "similarity"):
+            raise UsageError(f"split={rule} looks at no column: leave ':{after}' out.")
         after = after or {"order": self.order_column, "column": self.split_column}.get(rule) or ""
         if rule in COLUMN_RULES and not after:
             raise UsageError(f"split={rule} needs a column: split={rule}:COLUMN.")

@@ -23,6 +23,7 @@ import torch
 from ciga import options
 from ciga.data.cache import cached, download, find_raw
 from ciga.data.dataset import Dataset, data_home, register
+from ciga.data.reading import limits
 from ciga.data.reading.text_graphs import digest_of, read_numbers, store_of, whole
 from ciga.errors import CigaError, UsageError
 from ciga.graphs.splits import Splits, Task
@@ -96,6 +97,7 @@ class TU(Dataset):
             )
         names, y = np.unique(numbers["graph_labels"], return_inverse=True)
         labels = torch.from_numpy(numbers["node_labels"] - numbers["node_labels"].min())
+        limits.check(paths["node_labels"], 12 * labels.numel() * (int(labels.max()) + 1))
         x = torch.nn.functional.one_hot(labels).float()
         store = store_of(numbers["A"] - 1, numbers["graph_indicator"] - 1, x, y, folder)
         store.columns["original_index"] = torch.arange(store.num_graphs)

@@ -13,7 +13,7 @@ from typing import IO, AnyStr
 from ciga.errors import CigaError
 
 #: A file of any size may take this much; a larger one so many times its size.
-FLOOR, FACTOR = 1 << 30, 20
+FLOOR, FACTOR = 1 << 28, 20
 #: The longest line of a text file, in characters: a row of a table, or one graph.
 LINE = 1 << 26
 #: Working memory of a node without features, in bytes: what pointers and batches need.
@@ -37,10 +37,13 @@ def check(path: Path, needed: int) -> None:
 
 def read_whole(file: IO[AnyStr], path: Path) -> AnyStr:
     """All of an open file, which may be compressed, as far as its budget goes."""
-    most = budget(path)
-    content = file.read(most + 1)
-    check(path, len(content))
-    return content
+    pieces: list[AnyStr] = []
+    read = 0
+    while piece := file.read(1 << 20):  # asked for all at once, Python would set all of the budget aside
+        pieces.append(piece)
+        read += len(piece)
+        check(path, read)
+    return file.read(0).join(pieces)
 
 
 def lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:

@@ -43,7 +43,12 @@ class Cluster:
         self.address = address
         try:
             self.client: Any = Client(address, timeout="10s", set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
+        except (OSError, ValueError, TypeError, TimeoutError) as error:
+            if address.startswith("tls:"):
+                raise CigaError(
+                    f"No Dask scheduler at {address} accepts us: check the address and the certificates "
+                    "(DASK_DISTRIBUTED__COMM__TLS__…, see the page On a cluster)."
+                ) from None
             raise CigaError(f"No Dask scheduler answers at {address}: {error}") from None
         self.inbox: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self.threads, self.counted = 0, float("-inf")

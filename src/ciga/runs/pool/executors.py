@@ -105,7 +105,7 @@ class WorkerProcess:
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
         # The child keeps its own copy of the log's handle.
-        with open(log or os.devnull, "a") as errors:
+        with open(log or os.devnull, "a", encoding="utf-8") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "ciga.runs.pool.worker"],
                 stdin=subprocess.PIPE,

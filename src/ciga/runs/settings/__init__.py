@@ -119,8 +119,8 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise UsageError(f"There is no settings file {path}.")
     try:
-        return tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not a valid TOML file: {error}.") from None
 
 
@@ -128,7 +128,7 @@ def read_settings(path: str | Path) -> dict[str, Any]:
 def _rules(preset: str) -> list[dict[str, Any]]:
     if preset not in presets():
         raise unknown("preset", preset, [*presets(), "none"])
-    text = tomllib.loads((files(__name__) / f"{preset}.toml").read_text())
+    text = tomllib.loads((files(__name__) / f"{preset}.toml").read_text(encoding="utf-8"))
     below = _rules(text["base"]) if "base" in text else []
     return [*below, *text["rule"]]
 

@@ -1,23 +1,27 @@
-"""Faults on purpose: a process that dies, or a disk that is full, at its n-th file operation.
+"""Faults on purpose: a process that is killed, or a disk that is full, at its n-th change of a disk.
 
 Python announces every file operation to audit hooks before it happens, and a hook may end the process or
-raise. A hook cannot be taken away again, so each attempt is a child process.
+raise. That makes the moment of a fault repeatable. A hook cannot be taken away again, so each attempt is a
+process of its own.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-#: Operations that change a disk.
+#: Operations that change a disk; opening a file to write is another.
 EVENTS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link"}
+#: The exit code of a process that `kill` ended.
 KILLED = 9
+SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT}
+DISKS = {"full": errno.ENOSPC, "read-only": errno.EROFS}
 
 
 def _changes(event: str, arguments: tuple[Any, ...], below: str) -> bool:
@@ -34,10 +38,11 @@ def _writing(arguments: tuple[Any, ...]) -> bool:
     return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
-def strike_at(place: int, below: Path, fault: str) -> None:
+def strike_at(place: int, below: str | Path, fault: str) -> None:
     """From now on, in this process: `fault` at the change number `place` (from 1) below a folder.
 
-    `kill` ends the process at once; `full` and `read-only` raise from then on, as a disk in that state does.
+    `kill`, `term` and `int` are signals to this process. `full` and `read-only` raise from then on, as a disk
+    in that state does. `count` only counts, into a file `changes` in that folder.
     """
     seen = 0
     root = os.path.realpath(below)
@@ -47,14 +52,27 @@ def strike_at(place: int, below: Path, fault: str) -> None:
         if not _changes(event, arguments, root):
             return
         seen += 1
-        if seen < place or (fault != "kill" and event in ("os.remove", "os.rmdir")):
-            return
-        if fault == "kill":
+        if fault == "count":
+            os.write(counter, b".")
+        elif seen == place and fault == "kill":
             os._exit(KILLED)
-        code = errno.ENOSPC if fault == "full" else errno.EROFS
-        raise OSError(code, os.strerror(code), os.fsdecode(arguments[0]))
+        elif seen == place and fault in SIGNALS:
+            os.kill(os.getpid(), SIGNALS[fault])
+        elif seen >= place and fault in DISKS and event not in ("os.remove", "os.rmdir"):
+            code = DISKS[fault]
+            raise OSError(code, os.strerror(code), os.fsdecode(arguments[0]))
 
+    if fault == "count":
+        counter = os.open(f"{root}.changes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     sys.addaudithook(hook)
+
+
+def from_environment() -> None:
+    """Install the fault that `CIGA_FAULT` describes: for processes that a process under attack starts."""
+    said = os.environ.get("CIGA_FAULT")
+    if said:
+        fault, place, below = said.split(":", 2)
+        strike_at(int(place), below, fault)
 
 
 def in_child(work: Callable[[], object], *, place: int, below: Path, fault: str) -> tuple[int, str]:
@@ -71,8 +89,6 @@ def in_child(work: Callable[[], object], *, place: int, below: Path, fault: str)
                 code = 0
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
-                if "-v" in sys.argv:
-                    traceback.print_exc()
             os.write(write, text.encode())
         os._exit(code)
     os.close(write)

@@ -1,0 +1,193 @@
+"""One command as a process that may be struck: forked from this one, so that it starts at once.
+
+Importing torch takes seconds, and an attack starts hundreds of commands. This process imports everything once
+and never computes anything; each attempt is a fork of it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+#: No command of the attack takes longer than this, on a loaded machine.
+LONGEST = 100.0
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass
+class Attempt:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+    left: list[int]  # processes that outlived it
+
+
+def warm() -> None:
+    """Import what commands use."""
+    import torch
+
+    from ciga.data.dataset import datasets
+    from ciga.methods.base import methods
+
+    torch.set_num_threads(1)
+    list(datasets), list(methods)
+    for name in ("rdkit.Chem", "pandas", "pyarrow.parquet", "optuna", "onnxscript", "onnxruntime", "skimage"):
+        try:
+            __import__(name)
+        except ImportError:  # an extra that is not installed is not attacked
+            continue
+
+
+def ciga(
+    words: Sequence[object],
+    folder: Path,
+    *,
+    fault: str | None = None,
+    place: int = 0,
+    after: float | None = None,
+    file_size: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    longest: float = LONGEST,
+) -> Attempt:
+    """Run `ciga words…` in `folder`.
+
+    Args:
+        words: what a user types after `ciga`.
+        folder: the working folder; its cache and its temporary files are in it.
+        fault, place: the fault (`faults.strike`), and at which change of the folder.
+        after: with `kill`, `term` or `int`: send the signal after so many seconds instead.
+        file_size: no file may grow beyond this number of bytes.
+        environment: further variables.
+        longest: seconds after which the command counts as hanging, and is ended.
+    """
+    for name in ("tmp", "cache"):
+        (folder / name).mkdir(exist_ok=True)
+    logs = [folder.with_name(f"{folder.name}.{name}") for name in ("out", "err")]
+    began = time.monotonic()
+    sys.stdout.flush(), sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        os._exit(
+            _child(words, folder, logs, fault, place if after is None else 0, file_size, environment or {})
+        )
+    code = _wait(child, fault if after is not None else None, after, longest)
+    left = _left_behind(child)
+    out, err = (log.read_text(encoding="utf-8", errors="replace") for log in logs)
+    return Attempt(code, out, err, time.monotonic() - began, left)
+
+
+def _child(
+    words: Sequence[object],
+    folder: Path,
+    logs: Sequence[Path],
+    fault: str | None,
+    place: int,
+    file_size: int | None,
+    environment: Mapping[str, str],
+) -> int:
+    os.setsid()
+    for number, log in enumerate(logs, 1):
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.chdir(folder)
+    import tempfile
+
+    tempfile.tempdir = None
+    os.environ |= {
+        "TMPDIR": str(folder / "tmp"),
+        "CIGA_CACHE": str(folder / "cache"),
+        "LOKY_MAX_CPU_COUNT": "1",
+        "COLUMNS": "200",
+        **environment,
+    }
+    tempfile.gettempdir()  # tries the folder out with a file: not to be struck
+    if file_size is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, resource.RLIM_INFINITY))
+    if fault is not None and place:
+        from faults.strike import strike_at
+
+        inject = os.pathsep.join([str(HERE / "inject"), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+        os.environ |= {"CIGA_FAULT": f"{fault}:{place}:{folder}", "PYTHONPATH": inject}
+        strike_at(place, folder, fault)
+    sys.argv = ["ciga", *map(str, words)]
+    from ciga.cli import main
+
+    try:
+        main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or 1
+    return code
+
+
+def _wait(child: int, signal_name: str | None, after: float | None, longest: float) -> int:
+    from faults.strike import SIGNALS
+
+    began = time.monotonic()
+    while True:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        now = time.monotonic() - began
+        if after is not None and now >= after:
+            os.kill(child, {"kill": signal.SIGKILL, **SIGNALS}[str(signal_name)])
+            after = None
+        if now > longest:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return 124
+        time.sleep(0.005)
+
+
+def _left_behind(session: int, patience: float = 8.0) -> list[int]:
+    """Processes of a command's session that live on although it has ended; they are ended, too."""
+    until = time.monotonic() + patience
+    while (living := _session(session)) and time.monotonic() < until:
+        time.sleep(0.05)
+    for pid in living:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return living
+
+
+def _session(session: int) -> list[int]:
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def fresh(base: Path, folder: Path) -> None:
+    """`folder` as a copy of `base`, whatever was there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(base, folder, symlinks=True)

@@ -1,0 +1,178 @@
+"""Damaged files for every reader, under limits of memory and time, in a process reused until it dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from faults.mutate import mutated
+from faults.readers import Reader, readers
+from faults.tally import Tally
+
+#: What a reader may take beyond what the process has: generous for files of a few kilobytes.
+MEMORY = 2**30
+SECONDS = 10.0
+SEEDS = Path(__file__).resolve().parent / "seeds"
+
+
+def every(home: Path, seed: int, tries: int) -> list[Tally]:
+    """The tally of each reader: its fixed seeds, then `tries` damaged files."""
+    return [
+        fuzz(reader, home / reader.name.replace(" ", "-").replace("/", "-"), seed, tries)
+        for reader in readers()
+    ]
+
+
+def fuzz(reader: Reader, home: Path, seed: int, tries: int) -> Tally:
+    tally, began = Tally(f"fuzz {reader.name}"), time.monotonic()
+    home.mkdir(parents=True, exist_ok=True)
+    done = 0
+    total = tries + len(_fixed(reader))
+    while done < total:
+        found, peak, how = _worker(reader, home, seed, done, total)
+        for outcome, note in found:
+            tally.add(outcome, note)
+        done += len(found)
+        tally.peak_mb = max(tally.peak_mb, peak)
+        if done < total:
+            tally.add("lost", f"input {done}: {how}")
+            done += 1
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+def _fixed(reader: Reader) -> list[tuple[str, bytes]]:
+    """(name of the victim, content): inputs that broke something once."""
+    folder = SEEDS / reader.name.replace(" ", "-").replace("/", "-")
+    files = sorted(p for p in folder.glob("*") if p.is_file()) if folder.is_dir() else []
+    return [(file.name.split("@")[-1], file.read_bytes()) for file in files]
+
+
+def _worker(
+    reader: Reader, home: Path, seed: int, start: int, total: int
+) -> tuple[list[tuple[str, str]], float, str]:
+    """Outcomes from input `start` on, until the end or the death of the process; memory; and how it ended."""
+    source, sink = os.pipe()
+    sys.stdout.flush(), sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(source)
+        code = 0
+        try:
+            _serve(reader, home, seed, start, total, sink)
+        except BaseException:
+            os.write(sink, (json.dumps({"dead": traceback.format_exc()[-1500:]}) + "\n").encode())
+            code = 1
+        os._exit(code)
+    os.close(sink)
+    found, peak, how = [], 0.0, ""
+    with os.fdopen(source) as lines:
+        for line in lines:
+            said = json.loads(line)
+            peak = max(peak, said.get("peak", 0.0))
+            if "dead" in said:
+                how = said["dead"]
+            elif "outcome" in said:
+                found.append((said["outcome"], said["note"]))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return found, peak, how or f"the process ended with {status}"
+
+
+def _serve(reader: Reader, home: Path, seed: int, start: int, total: int, sink: int) -> None:
+    sound, work = home / "sound", home / "work"
+    os.environ |= {"CIGA_DATA": str(work), "CIGA_CACHE": str(work / "cache"), "LOKY_MAX_CPU_COUNT": "1"}
+    with open(home / "log", "w", encoding="utf-8") as log:
+        os.dup2(log.fileno(), 2)
+        os.dup2(log.fileno(), 1)
+    if not sound.exists():
+        os.environ |= {"CIGA_DATA": str(sound), "CIGA_CACHE": str(sound / "cache")}
+        sound.mkdir()
+        reader.make(sound)
+        os.environ |= {"CIGA_DATA": str(work), "CIGA_CACHE": str(work / "cache")}
+    _fresh(sound, work)
+    truth = reader.read(work)  # also warms up, before memory is limited
+    fixed = _fixed(reader)
+    signal.signal(signal.SIGALRM, _late)
+    grown = _memory("VmSize")
+    resource.setrlimit(resource.RLIMIT_AS, (grown + MEMORY, resource.RLIM_INFINITY))
+    before = _memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    for number in range(start, total):
+        rng = random.Random(f"{seed} {reader.name} {number}")
+        _fresh(sound, work)
+        victims = sorted(p for pattern in reader.victims for p in work.glob(pattern) if p.is_file())
+        if number < len(fixed):
+            name, content = fixed[number]
+            victim = next(v for v in victims if v.name == name)
+        else:
+            victim = rng.choice(victims)
+            content = mutated(victim.read_bytes(), rng)
+        same = content == victim.read_bytes()
+        victim.write_bytes(content)
+        outcome, note = _judge(reader, work, truth, same)
+        peak = max(0.0, (_memory("VmHWM") - before) / 2**20)
+        if outcome != "survived":
+            kept = home / f"{number}@{victim.name}"
+            kept.write_bytes(content)
+            note = f"{kept}: {note}"
+        os.write(sink, (json.dumps({"outcome": outcome, "note": note, "peak": peak}) + "\n").encode())
+
+
+class LateError(BaseException):
+    """Not an Exception, so that no reader takes it for a damaged file."""
+
+
+def _late(*_: Any) -> None:
+    raise LateError
+
+
+def _judge(reader: Reader, work: Path, truth: Any, same: bool) -> tuple[str, str]:
+    from ciga.errors import sentence
+
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        found = reader.read(work)
+    except LateError:
+        return "lost", f"more than {SECONDS:.0f} s"
+    except AssertionError as error:
+        if traceback.extract_tb(error.__traceback__)[-1].filename.endswith("readers.py"):
+            return "silent", str(error)
+        return "traceback", traceback.format_exc()[-1500:]
+    except SystemExit as error:
+        return ("survived", "") if reader.name == "plugins" else ("traceback", f"SystemExit: {error}")
+    except MemoryError:
+        return "lost", f"MemoryError: {traceback.format_exc()[-1500:]}"
+    except Exception as error:
+        said = sentence(error)
+        if said is None:
+            return "traceback", traceback.format_exc()[-1500:]
+        if "not enough memory" in said:
+            return "lost", f"unbounded memory: {traceback.format_exc()[-1500:]}"
+        return "survived", ""
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if reader.guarded and not same and json.dumps(found) != json.dumps(truth):
+        return "silent", "read as if it were sound, with another content"
+    return "survived", ""
+
+
+def _fresh(sound: Path, work: Path) -> None:
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(sound, work, symlinks=True)
+
+
+def _memory(what: str) -> int:
+    """A line of /proc/self/status, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(what + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
