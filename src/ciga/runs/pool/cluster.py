@@ -38,17 +38,18 @@ class Cluster:
     def __init__(self, address: str) -> None:
         try:
             from distributed import Client
+            from distributed.security import Security
         except ImportError:
             raise MissingExtra("dask.distributed", "cluster") from None
         self.address = address
+        if address.startswith("tls:") and not Security().get_connection_args("client").get("ssl_context"):
+            raise CigaError(
+                f"{address} needs a certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__CLIENT__CERT "
+                "and …__CLIENT__KEY, as the page On a cluster shows."
+            )
         try:
             self.client: Any = Client(address, timeout="10s", set_as_default=False)
         except (OSError, ValueError, TypeError, TimeoutError) as error:
-            if address.startswith("tls:"):
-                raise CigaError(
-                    f"No Dask scheduler at {address} accepts us: check the address and the certificates "
-                    "(DASK_DISTRIBUTED__COMM__TLS__…, see the page On a cluster)."
-                ) from None
             raise CigaError(f"No Dask scheduler answers at {address}: {error}") from None
         self.inbox: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self.threads, self.counted = 0, float("-inf")
