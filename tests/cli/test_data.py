@@ -70,6 +70,15 @@ def test_the_list_knows_the_sizes_of_what_was_prepared() -> None:
     assert row["sizes_from"] == "cache"
 
 
+def test_a_file_in_the_cache_is_not_taken_for_another(tmp_path: Path) -> None:
+    """`ciga datasets` showed the sizes of whichever graphs were built last."""
+    path = write_graphs(tmp_path / "g.jsonl")
+    ciga("data", "prepare", "graphs", "--data", f"path={path}")
+    row = ciga_json("datasets")["graphs"]
+    assert row["sizes"] is None
+    assert row["files_here"] is False
+
+
 def test_stats_of_ones_own_graphs(tmp_path: Path) -> None:
     path = write_graphs(tmp_path / "g.jsonl")
     found = ciga_json("data", "stats", "pyg", "--data", f"path={path}")

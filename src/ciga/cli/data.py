@@ -73,7 +73,8 @@ def check(
     ] = None,
     env: Annotated[str | None, typer.Option(help="File: the column of environments.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="File: scaffold, size, degree, random, order:COLUMN …")
+        str | None,
+        typer.Option(help="File: scaffold, cluster, similarity, group:COLUMN, time:COLUMN …"),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="File: stop at the first bad row.")] = False,
     data: DataPairs = [],  # noqa: B006

@@ -32,7 +32,8 @@ def fit(
     label: Annotated[str | None, typer.Option(help="File: the column (or value) to predict.")] = None,
     env: Annotated[str | None, typer.Option(help="File: the column of environments.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="File: scaffold, size, random, order:COLUMN, column:COLUMN …")
+        str | None,
+        typer.Option(help="File: scaffold, cluster, similarity, group:COLUMN, time:COLUMN …"),
     ] = None,
     method: Annotated[str, typer.Option(help="A method (see: ciga methods).")] = "ciga-v2",
     seeds: Annotated[int, typer.Option(help="Networks of the ensemble.", min=1)] = 3,

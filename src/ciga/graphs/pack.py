@@ -1,15 +1,18 @@
-"""From a list of PyG `Data` to packed tensors, with errors that name the graph."""
+"""PyG's `Data` to packed tensors, with errors that name the graph, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from ciga.errors import CigaError
 from ciga.graphs.numbers import real_numbers, whole_numbers
+
+if TYPE_CHECKING:
+    from ciga.graphs.store import GraphStore
 
 
 def pack(graphs: Iterable[Any], y: Sequence[int] | Tensor | None) -> dict[str, Any]:
@@ -36,6 +39,27 @@ def pack(graphs: Iterable[Any], y: Sequence[int] | Tensor | None) -> dict[str, A
         "env": _per_graph(graphs, "env"),
         "edge_truth": None if truth is None else truth.flatten().bool(),
     }
+
+
+def unpack(store: GraphStore) -> list[Any]:
+    """A list of PyG `Data`, one per graph."""
+    from torch_geometric.data import Data
+
+    out = []
+    for row in range(store.num_graphs):
+        n = slice(int(store.node_ptr[row]), int(store.node_ptr[row + 1]))
+        e = slice(int(store.edge_ptr[row]), int(store.edge_ptr[row + 1]))
+        graph = Data(
+            x=store.x[n].clone(), edge_index=store.edge_index[:, e].long(), y=store.y[row : row + 1].clone()
+        )
+        if store.edge_attr is not None:
+            graph.edge_attr = store.edge_attr[e].clone()
+        if store.env is not None:
+            graph.env = store.env[row : row + 1].clone()
+        if store.edge_truth is not None:
+            graph.edge_truth = store.edge_truth[e].clone()
+        out.append(graph)
+    return out
 
 
 def _has(graph: Any, key: str) -> bool:

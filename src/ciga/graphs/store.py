@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,13 @@ from torch import Tensor
 from ciga.errors import CigaError
 from ciga.files import content_hash, map_tensors, write_tensors
 from ciga.graphs import columns
-from ciga.graphs.arithmetic import number_pairs, ranges, repeated, starts
+from ciga.graphs.arithmetic import number_pairs, ranges, starts
+from ciga.graphs.assemble import assemble
 from ciga.graphs.batch import Batch as Batch
+from ciga.graphs.checks import check_lengths, check_store
 from ciga.graphs.columns import Column
 from ciga.graphs.numbers import no_complex, whole_numbers
-from ciga.graphs.pack import pack
+from ciga.graphs.pack import pack, unpack
 
 FORMAT = "ciga.graphstore/1"
 #: A file up to this size has its checksum verified when opened; a larger one on request only.
@@ -68,7 +69,7 @@ class GraphStore:
         self.edge_truth = edge_truth
         self.columns: dict[str, Column] = dict(columns or {})
         if pair is None or pair_ptr is None:
-            self._validate()
+            check_store(self)
             pair, pair_ptr = number_pairs(self.edge_index, self.node_ptr, self.edge_ptr)
         self.pair, self.pair_ptr = pair, pair_ptr
         self.walks: Tensor | None = None  # [N, steps], once `remember_walks` was called
@@ -126,7 +127,7 @@ class GraphStore:
     def batch(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> Batch:
         """The graphs at `indices`, in that order, as one `Batch`."""
         rows = self._rows(indices)
-        return self._assemble(rows, rows.numel())[0]
+        return assemble(self, rows, rows.numel())[0]
 
     def batches(self, batch_size: int, order: Tensor | None = None, chunk: int = 32) -> Iterator[Batch]:
         """All graphs (in `order`) in batches of `batch_size`.
@@ -136,7 +137,7 @@ class GraphStore:
         order = torch.arange(self.num_graphs) if order is None else order
         for rows in order.split(batch_size * chunk):
             if rows.numel():
-                yield from self._assemble(rows, batch_size)
+                yield from assemble(self, rows, batch_size)
 
     def remember_walks(self, steps: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Work out the return probabilities of all nodes once, so that batches bring them along."""
@@ -148,55 +149,6 @@ class GraphStore:
             if progress is not None:
                 progress(min(1024 * len(found), self.num_graphs), self.num_graphs, "walks")
         self.walks = torch.cat(found)
-
-    def _assemble(self, rows: Tensor, size: int) -> list[Batch]:
-        """The graphs at `rows` in batches of `size`; nodes and undirected edges are counted within each."""
-        graphs = rows.numel()
-        cuts = [*range(0, graphs, max(size, 1)), graphs] if graphs else [0, 0]
-        nodes, edges = self.num_nodes[rows], self.num_edges[rows]
-        pairs = self.pair_ptr[rows + 1] - self.pair_ptr[rows]
-        place = torch.arange(graphs) % max(size, 1)  # of a graph in its batch
-        first = torch.arange(graphs) - place  # the first graph of its batch
-
-        def within(counts: Tensor) -> Tensor:
-            start = starts(counts)
-            return start - start[first]
-
-        node_rows, edge_rows = ranges(self.node_ptr[rows], nodes), ranges(self.edge_ptr[rows], edges)
-        bounds = torch.tensor(cuts)
-        by_graph = bounds.diff().tolist()
-        by_node, by_edge, by_pair = (
-            starts(c, closed=True)[bounds].diff().tolist() for c in (nodes, edges, pairs)
-        )
-
-        def split(values: Tensor | None, sizes: list[int], dim: int = 0) -> Iterable[Any]:
-            return repeat(None) if values is None else values.split(sizes, dim)
-
-        def taken(values: Tensor | None, which: Tensor) -> Tensor | None:
-            return None if values is None else values.index_select(0, which)
-
-        # Row by row: one gather along the second axis takes four times as long.
-        ends, shift = torch.empty(2, edge_rows.numel(), dtype=torch.long), repeated(within(nodes), edges)
-        for row, out in zip(self.edge_index, ends, strict=True):
-            torch.add(row.index_select(0, edge_rows), shift, out=out)
-        pair = self.pair.index_select(0, edge_rows) + repeated(within(pairs), edges)
-        parts = zip(
-            split(self.x.index_select(0, node_rows), by_node),
-            split(ends, by_edge, 1),
-            split(taken(self.edge_attr, edge_rows), by_edge),
-            split(repeated(place, nodes), by_node),
-            split(repeated(place, edges), by_edge),
-            split(pair, by_edge),
-            split(repeated(place, pairs), by_pair),
-            split(self.y[rows], by_graph),
-            split(taken(self.env, rows), by_graph),
-            split(taken(self.edge_truth, edge_rows), by_edge),
-            split(rows, by_graph),
-            by_graph,
-            split(taken(self.walks, node_rows), by_node),
-            strict=False,
-        )
-        return [Batch(*fields) for fields in parts]
 
     def subset(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> GraphStore:
         """The graphs at `indices` as a store of their own."""
@@ -230,7 +182,7 @@ class GraphStore:
         other = GraphStore.__new__(GraphStore)
         other.__dict__.update({k: v for k, v in vars(self).items() if k != "_fingerprint"})
         other.__dict__.update(values)
-        other._check_lengths()
+        check_lengths(other)
         return other
 
     def _rows(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> Tensor:
@@ -282,23 +234,7 @@ class GraphStore:
 
     def to_pyg(self) -> list[Any]:
         """A list of PyG `Data`, one per graph."""
-        from torch_geometric.data import Data
-
-        out = []
-        for row in range(self.num_graphs):
-            n = slice(int(self.node_ptr[row]), int(self.node_ptr[row + 1]))
-            e = slice(int(self.edge_ptr[row]), int(self.edge_ptr[row + 1]))
-            graph = Data(
-                x=self.x[n].clone(), edge_index=self.edge_index[:, e].long(), y=self.y[row : row + 1].clone()
-            )
-            if self.edge_attr is not None:
-                graph.edge_attr = self.edge_attr[e].clone()
-            if self.env is not None:
-                graph.env = self.env[row : row + 1].clone()
-            if self.edge_truth is not None:
-                graph.edge_truth = self.edge_truth[e].clone()
-            out.append(graph)
-        return out
+        return unpack(self)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything the store holds, as named tensors (strings as UTF-8 bytes and offsets)."""
@@ -348,37 +284,3 @@ class GraphStore:
         else:
             store._fingerprint = meta.get("fingerprint", "")
         return store
-
-    # ---------------------------------------------------------------- checks
-
-    def _validate(self) -> None:
-        """Refuse what would silently give wrong batches."""
-        graphs = self.num_graphs
-        if self.edge_ptr.numel() != graphs + 1 or self.y.numel() != graphs:
-            by_edges, labels = self.edge_ptr.numel() - 1, self.y.numel()
-            raise CigaError(
-                f"{graphs} graphs by their nodes, but {by_edges} by their edges and {labels} labels."
-            )
-        if int(self.node_ptr[-1]) != self.x.size(0) or int(self.edge_ptr[-1]) != self.edge_index.size(1):
-            raise CigaError("The pointers do not end where the nodes and edges do.")
-        if any(int(p[0]) != 0 or bool((p.diff() < 0).any()) for p in (self.node_ptr, self.edge_ptr)):
-            raise CigaError("The pointers must begin at 0 and never decrease.")
-        self._check_lengths()
-        if self.edge_index.numel():
-            limit = self.num_nodes.repeat_interleave(self.num_edges)
-            bad = ((self.edge_index < 0) | (self.edge_index >= limit)).any(0)
-            if bool(bad.any()):
-                edge = int(bad.nonzero()[0])
-                row = int(torch.searchsorted(self.edge_ptr, edge, right=True)) - 1
-                u, v = self.edge_index[:, edge].tolist()
-                raise CigaError(f"Graph {row} has an edge {u}-{v} but only {int(self.num_nodes[row])} nodes.")
-
-    def _check_lengths(self) -> None:
-        """Refuse a part or a column with too few or too many rows."""
-        graphs, edges = self.num_graphs, self.edge_index.size(1)
-        per_graph = {"y": self.y, "env": self.env, **{f"column '{k}'": c for k, c in self.columns.items()}}
-        per_edge = {"edge_attr": self.edge_attr, "edge_truth": self.edge_truth}
-        for what, rows, parts in (("graphs", graphs, per_graph), ("edges", edges, per_edge)):
-            for name, part in parts.items():
-                if part is not None and len(part) != rows:
-                    raise CigaError(f"There are {rows} {what}, but {len(part)} rows of {name}.")

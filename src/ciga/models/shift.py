@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ciga.data.check.duplicates import wl_hashes
 from ciga.errors import CigaError
+from ciga.graphs.hashes import wl_hashes
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import Batch, GraphStore
 from ciga.nn.readout import mean_of

@@ -12,8 +12,8 @@ from rich.console import Console
 from scipy.stats import false_discovery_control, ks_2samp
 from torch_geometric.data import Data
 
-from ciga.data.check.duplicates import exact_hashes, wl_hashes
 from ciga.data.check.report import _correct, check
+from ciga.graphs.hashes import exact_hashes, wl_hashes
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import GraphStore
 

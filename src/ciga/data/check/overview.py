@@ -10,6 +10,7 @@ from ciga.data.cache import cache_home, read_index
 from ciga.data.dataset import Dataset, datasets
 from ciga.data.datasets.causal import CausalDataset
 from ciga.data.datasets.drugood import FULL
+from ciga.data.datasets.own_data import OwnData
 from ciga.data.datasets.paper_stats import STATS
 from ciga.errors import CigaError
 from ciga.graphs.splits import SPLIT_NAMES, Splits
@@ -49,6 +50,8 @@ def known_sizes(dataset: Dataset) -> tuple[dict[str, int] | None, str | None]:
         }
         classes = len(dataset.cause_names())
         return {name: counts[name.rpartition("_")[2]] * classes for name in SPLIT_NAMES}, "options"
+    if isinstance(dataset, OwnData) and not dataset.path:
+        return None, None  # some file in the cache is not this one
     built = cached_stats(dataset)
     if built is not None:
         return {part: stats["graphs"] for part, stats in built.items()}, "cache"

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ciga.data.check.duplicates import canonical_smiles, exact_hashes, wl_hashes
+from ciga.data.check.duplicates import canonical_smiles
 from ciga.data.check.label_ties import label_ties
 from ciga.data.reading.similarity import hardness, to_training
 from ciga.data.reading.tables import Rejected, read_rejected
 from ciga.errors import MissingExtra
+from ciga.graphs.hashes import exact_hashes, wl_hashes
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import GraphStore
 from ciga.progress import Progress, silent
