@@ -12,5 +12,6 @@ def test_the_first_example_learns_and_plain_erm_does_not_hold_up() -> None:
     train, test = splits.train.to_pyg(), splits["ood_test"].to_pyg()
     labels, truth = [int(g.y) for g in train], [int(g.y) for g in test]
     invariant = ciga.GraphOODClassifier("ciga-v1", classifier_input="raw", budget="count", size=8, **NETWORK)
-    assert invariant.fit(train, labels).score(test, truth) > 0.9
-    assert ciga.GraphOODClassifier("erm", **NETWORK).fit(train, labels).score(test, truth) < 0.8
+    plain = ciga.GraphOODClassifier("erm", **NETWORK)
+    assert invariant.fit(train, labels).score(test, truth) > 0.85
+    assert plain.fit(train, labels).score(test, truth) < 0.75
