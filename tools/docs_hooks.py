@@ -1,8 +1,9 @@
-"""What mkdocs does besides reading docs/: it writes the page of commands, and formulas as MathML."""
+"""What mkdocs does besides reading docs/: the page of commands, notebooks as pages, formulas as MathML."""
 
 from __future__ import annotations
 
 import html
+import json
 import re
 import sys
 from pathlib import Path
@@ -19,7 +20,30 @@ def on_files(files: Any, config: Any) -> Any:
     from commands import page
 
     files.append(File.generated(config, "commands.md", content=page()))
+    for notebook in sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb")):
+        files.append(File.generated(config, f"gallery/{notebook.stem}.md", content=gallery_page(notebook)))
     return files
+
+
+def gallery_page(notebook: Path) -> str:
+    """A notebook as Markdown: text, code, and what the code printed."""
+    parts = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        printed = "".join(_printed(output) for output in cell["outputs"]).rstrip()
+        if printed:
+            parts.append(f"```text\n{printed}\n```")
+    parts.append(f"*Run it yourself: `examples/{notebook.name}`.*")
+    return "\n\n".join(parts) + "\n"
+
+
+def _printed(output: dict[str, Any]) -> str:
+    text = output.get("text") or output.get("data", {}).get("text/plain", "")
+    return "".join(text).rstrip("\n") + "\n"
 
 
 def on_page_content(content: str, **_: Any) -> str:
