@@ -46,7 +46,7 @@ def test_the_version_is_in_one_place() -> None:
 def test_an_sdist_holds_all_that_its_tests_need() -> None:
     left = {p.relative_to(ROOT).as_posix() for p in files() if not shipped(p)}
     # Files of the repository itself; the build adds pyproject.toml and .gitignore.
-    assert {name for name in left if not name.startswith(".")} <= {"pyproject.toml"}
+    assert {name for name in left if not name.startswith(".")} <= {"pyproject.toml", "PKG-INFO"}
     for needed in (
         "Makefile",
         "CITATION.cff",

@@ -21,11 +21,11 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from ciga.bench.grid import Records, Variation
+from ciga.bench.grid import Variation
 from ciga.bench.paper import exhibit
 from ciga.bench.render import render
 from ciga.bench.tables import fill
-from ciga.runs.records import lists_of_records, read_lines
+from ciga.runs.records import Records, lists_of_records, read_lines
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "docs" / "results.md", ROOT / "results" / "NOTEBOOK.md"]

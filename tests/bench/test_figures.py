@@ -54,7 +54,7 @@ def look(paths: list[Path]) -> None:
 
 
 def fill_figure(name: str, root: Path, pick: Callable[[Any], bool] = lambda cell: True) -> Figure:
-    """Records for a figure: two seeds a point, scores that fall with x."""
+    """Records for a figure: three seeds per point, scores that fall with x."""
     shown = exhibit(name)
     assert isinstance(shown, Figure)
     for sheet in shown.pictures:
@@ -62,7 +62,7 @@ def fill_figure(name: str, root: Path, pick: Callable[[Any], bool] = lambda cell
             for place, line in enumerate(panel.lines):
                 for x, cell in line.points:
                     if pick(cell):
-                        for config in configs(cell, PLAIN, [1, 2]):
+                        for config in configs(cell, PLAIN, [1, 2, 3]):
                             value = 0.9 - 0.05 * place - 0.02 * x + 0.02 * config.seed
                             write_json(root / config.hash / "record.json", record_of(config, value))
     return shown
@@ -74,12 +74,13 @@ def test_sensitivity_curves(tmp_path: Path) -> None:
     first = shown.pictures[0].panels[0]
     (points,) = curves(first, records, PLAIN).values()
     assert [x for x, _ in points] == [0.1, 0.5, 1, 2, 3, 4, 5, 6, 7, 8]
-    assert points[2][1] == pytest.approx([90.0, 92.0])
+    assert points[2][1] == pytest.approx([90.0, 92.0, 94.0])
     paths = draw(shown, records, PLAIN, tmp_path / "figures")
     assert [p.name for p in paths] == ["figure-alpha.svg", "figure-alpha.png"]
     look(paths)
     svg = paths[0].read_text()
-    assert "no run recorded" in svg  # NCI109
+    assert "NCI109" not in svg  # nothing of it is recorded
+    assert "95 %" in svg
     assert "test ROC-AUC (%)" in svg
     # Drawn again, the same bytes: a committed figure changes only when its numbers do.
     before = [p.read_bytes() for p in paths]
@@ -91,8 +92,13 @@ def test_an_option_of_one_panel_is_no_mistake_in_the_others(tmp_path: Path) -> N
     """`--data train_per_class=…` concerns SPMotif, not the other two panels."""
     shown = exhibit("figure-alpha")
     assert isinstance(shown, Figure)
-    cell = TINY.apply([c for c in shown.cells() if c.dataset == "spmotif-mixed"])[3]
-    for config in configs(cell, TINY, [1, 2]):
+    one, other = TINY.apply([c for c in shown.cells() if c.dataset == "spmotif-mixed"])[3:5]
+    for config in configs(one, TINY, [1, 2]):
+        write_json(tmp_path / config.hash / "record.json", record_of(config, 0.5))
+    # One dot is no curve (AUDIT U7): that is said, with what to type.
+    with pytest.raises(CigaError, match=r"needs two points.*ciga bench figure-alpha --quick"):
+        draw(shown, Records([tmp_path]), TINY, tmp_path)
+    for config in configs(other, TINY, [1, 2]):
         write_json(tmp_path / config.hash / "record.json", record_of(config, 0.5))
     assert len(draw(shown, Records([tmp_path]), TINY, tmp_path)) == 2
     with pytest.raises(UsageError, match="train_per_class"):
@@ -157,6 +163,11 @@ def test_subgraphs_of_motifs(tmp_path: Path) -> None:
     paths = draw(shown, records, small, tmp_path, datasets=["spmotif-mixed"])
     assert [p.name for p in paths] == [f"figure-subgraphs-spmotif-mixed-0.90.{s}" for s in ("svg", "png")]
     look(paths)
+    svg = paths[0].read_text()
+    assert svg.count(">truth<") == svg.count(">score<") == svg.count(">kept<") == 9
+    # Truth in its colour, and only there; the kept edges in theirs.
+    assert "#e69f00" in svg.lower()
+    assert "#0072b2" in svg.lower()
 
 
 def test_subgraphs_of_molecules_from_file_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill as fill_words
 from typing import Any
 
 from ciga.bench.grid import Variation, configs
@@ -24,20 +25,33 @@ from ciga.errors import CigaError, UsageError
 from ciga.explain.draw import pyplot
 from ciga.files import atomic
 from ciga.runs.records import Records
-from ciga.scoring.stats import CriticalDifference, critical_difference, spread
+from ciga.scoring.stats import LEAST, CriticalDifference, critical_difference, interval
 
 # Okabe and Ito's colours, in an order of falling lightness contrast between neighbours.
 COLOURS = ("#0072B2", "#E69F00", "#000000", "#CC79A7", "#009E73", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 NAMES = {"accuracy": "test accuracy (%)", "roc_auc": "test ROC-AUC (%)", "mcc": "test MCC"}
+#: One look for every figure: as wide as a page, letters of its footnotes, no ink that says nothing.
 STYLE = {
-    "font.size": 9,
-    "axes.titlesize": 10,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.7,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#DDDDDD",
+    "axes.axisbelow": True,
+    "grid.color": "#E4E4E4",
     "grid.linewidth": 0.6,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "figure.titlesize": 10,
+    "figure.titleweight": "bold",
     "svg.fonttype": "none",
     "svg.hashsalt": "ciga",
 }
@@ -73,7 +87,11 @@ def draw(
     ]
     paths = [path for pair in drawn for path in pair]
     if not paths:
-        raise CigaError(f"No run of {shown.name} is recorded: make them with  ciga bench {shown.name}.")
+        quick = f"  ciga bench {shown.name} --quick  for a small part, or" if shown.quick else ""
+        raise CigaError(
+            f"Too few runs of {shown.name} are recorded: a curve needs two points. Make them with{quick}"
+            f"  ciga bench {shown.name}."
+        )
     return paths
 
 
@@ -105,16 +123,18 @@ def _lines(
 ) -> list[Path]:
     """One picture of several panels; none if nothing of it is recorded."""
     panels = [(p, curves(p, records, variation, select, seeds, datasets)) for p in picture.panels]
-    if not any(points for _, lines in panels for points in lines.values()):
+    # A dot is no curve; a panel without one has nothing to show.
+    panels = [(p, lines) for p, lines in panels if any(len(points) > 1 for points in lines.values())]
+    if not panels:
         return []
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            1, len(panels), figsize=(4.0 * len(panels), 3.6), squeeze=False, layout="constrained"
-        )
+        size = 0.6 + 2.9 * len(panels), 3.0 + 0.15 * max(len(lines) for _, lines in panels)
+        figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")
         for axis, (panel, lines) in zip(axes[0], panels, strict=True):
             draw_panel(axis, panel, lines)
-        figure.suptitle(_named(picture.title, variation))
+        title = f"{_named(picture.title, variation)}; bands: 95 % interval over seeds"
+        figure.suptitle(fill_words(title, int(10 * size[0])), x=0.01, ha="left")
         name = shown.name if len(shown.pictures) == 1 else f"{shown.name}-{picture.key}"
         return save(figure, out / name)
 
@@ -152,32 +172,37 @@ def curves(
 
 
 def draw_panel(axis: Any, panel: Panel, lines: Mapping[str, Points]) -> None:
-    """Mean over seeds with a band of one standard deviation; colour, marker and dashes tell lines apart."""
+    """Means over seeds with their 95 % interval; colour, marker and dashes tell lines apart.
+
+    Points of fewer than three seeds are hollow: they have no interval.
+    """
     half = len(lines) // 2
     for place, (label, points) in enumerate(lines.items()):
         if not points:
             continue
         xs = [x for x, _ in points]
-        centre = [spread(values)[0] for _, values in points]
-        wide = [spread(values)[1] or 0.0 for _, values in points]
+        found = [interval(values) for _, values in points]
+        centre = [f["mean"] for f in found]
         # Where a panel compares two kinds of data, the second kind repeats the colours with dashes.
         paired = panel.x == "bias"
         colour = COLOURS[(place % half if paired else place) % len(COLOURS)]
         dashes = "--" if paired and place >= half else "-"
-        axis.plot(xs, centre, dashes, color=colour, marker=MARKERS[place % 6], ms=4.5, lw=1.6, label=label)
-        low, high = (
-            [c - w for c, w in zip(centre, wide, strict=True)],
-            [c + w for c, w in zip(centre, wide, strict=True)],
+        marker = MARKERS[place % len(MARKERS)]
+        axis.plot(
+            xs, centre, dashes, color=colour, marker=marker, ms=4, mec="white", mew=0.6, lw=1.5, label=label
         )
-        axis.fill_between(xs, low, high, color=colour, alpha=0.15, lw=0)
+        few = [(x, f["mean"]) for x, f in zip(xs, found, strict=True) if f["n"] < LEAST]
+        if few:
+            axis.plot(*zip(*few, strict=True), linestyle="", marker=marker, ms=4, mfc="white", mec=colour)
+        low, high = [f["low"] for f in found], [f["high"] for f in found]
+        axis.fill_between(xs, low, high, color=colour, alpha=0.13, lw=0)
     axis.set_title(panel.title)
     axis.set_xlabel({"alpha": "α", "beta": "β"}.get(panel.x, panel.x))
     axis.set_ylabel(NAMES.get(panel.metric, panel.metric))
-    if any(lines.values()):
-        if len(lines) > 1:
-            axis.legend(fontsize=7.5, frameon=False)
-    else:
-        axis.text(0.5, 0.5, "no run recorded", ha="center", va="center", transform=axis.transAxes)
+    axis.margins(x=0.04)
+    if len(lines) > 1:  # below: it must not hide a curve
+        place_below = {"loc": "upper center", "bbox_to_anchor": (0.45, -0.2), "ncols": 2}
+        axis.legend(handlelength=2.4, columnspacing=1.0, **place_below)
 
 
 # ---------------------------------------------------------------- ranks
@@ -234,7 +259,7 @@ def _means(
     out: dict[str, dict[str, float]] = {}
     for table in tables:
         mine = variation.narrowed(table.cells())
-        result = fill(table, records, mine, select=select, methods=keys or (), seeds=seeds)
+        result = fill(table, records, mine, select=select, methods=keys or (), seeds=seeds, also=())
         for column in result.own():
             for row, mean in result.means(column, select).items():
                 out.setdefault(row, {})[column.key] = -mean if lower(column) else mean
@@ -293,7 +318,7 @@ def draw_ranks(axis: Any, title: str, cd: CriticalDifference, labels: Mapping[st
         va="center",
         fontsize=8,
     )
-    axis.set_title(f"Average ranks, {title}; Friedman p = {cd.p:.2g}", fontsize=9)
+    axis.set_title(f"Average ranks, {title}; Friedman p = {cd.p:.2g}", fontsize=9, loc="center")
     axis.axis("off")
     # The labels stand outside the line of ranks: give them room inside the picture.
     axis.set_xlim(1 - 0.28 * count, count + 0.28 * count)

@@ -1,4 +1,4 @@
-"""Pictures of what a trained model keeps: motifs with their truth, molecules with their bonds."""
+"""Pictures of what a trained model keeps: truth, kept edges and scores side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ciga.bench.grid import Variation
 from ciga.bench.paper import Cell, Figure, Picture
 from ciga.bench.tables import DEFAULT
 from ciga.errors import CigaError
-from ciga.explain.draw import gallery
+from ciga.explain.draw import KEPT, REST, TRUE, pyplot
+from ciga.explain.layout import stress_layout
 from ciga.files import atomic, read_tensors
 from ciga.graphs.store import GraphStore
 from ciga.nn.encoder import Spec
@@ -36,8 +37,8 @@ def draw_subgraphs(
             paths += draw(shown, picture, out, *found)
     if not paths:
         raise CigaError(
-            f"No model of {shown.name} is here: train them with  ciga bench {shown.name}  "
-            "(records without weights will not do)."
+            f"No model of {shown.name} is here: train some with  ciga bench {shown.name} --quick,  or all "
+            f"with  ciga bench {shown.name}  (records without weights are not enough)."
         )
     return paths
 
@@ -76,30 +77,72 @@ def _look(method: Any, networks: Any, store: GraphStore, row: int) -> tuple[Any,
 def _motifs(
     shown: Figure, picture: Picture, out: Path, method: Any, networks: Any, splits: Any
 ) -> list[Path]:
-    """For each class its smaller test graphs: readable as pictures."""
+    """A row for each class; of each of its smaller test graphs the truth, what was kept, and the scores."""
+    from ciga.bench.figures import STYLE, save
+
     test, names = splits["ood_test"], splits.task.class_names
-    lines = []
-    for label, name in enumerate(names):
-        mine = (test.y == label).nonzero().flatten()
-        order = mine[test.num_nodes[mine].argsort(stable=True)]
-        last = min(max(len(order) // 2, shown.examples - 1), len(order) - 1)
-        picks = order[torch.linspace(0, last, shown.examples).round().long().unique()].tolist()
-        graphs = []
-        for row in picks:
-            batch, guess, _, kept = _look(method, networks, test, row)
-            graphs.append(
-                {
-                    "edge_index": batch.edge_index,
-                    "nodes": batch.num_nodes,
-                    "kept": kept,
-                    "truth": batch.edge_truth,
-                    "caption": f"{name}, predicted {names[guess]}",
-                }
-            )
-        lines.append((name, graphs))
-    paths = [out / f"{shown.name}-{picture.key}.{suffix}" for suffix in ("svg", "png")]
-    gallery(lines, paths, f"{picture.title}: test graphs")
-    return paths
+    plt = pyplot()
+    with plt.rc_context({**STYLE, "axes.titleweight": "normal", "axes.titlelocation": "center"}):
+        columns = 3 * shown.examples
+        size = (1.45 * columns, 1.65 * len(names) + 0.7)
+        figure, axes = plt.subplots(len(names), columns, figsize=size, squeeze=False, layout="constrained")
+        for label, name in enumerate(names):
+            for axis in axes[label]:
+                axis.axis("off")
+            for place, row in enumerate(_examples(test, label, shown.examples)):
+                batch, guess, score, kept = _look(method, networks, test, row)
+                trio = axes[label, 3 * place : 3 * place + 3]
+                draw_trio(trio, batch.edge_index, batch.num_nodes, batch.edge_truth, kept, score)
+                trio[0].set_title("truth" if batch.edge_truth is not None else "graph", fontsize=7)
+                trio[1].set_title(f"{name}, predicted {names[guess]}\nkept", fontsize=7)
+                trio[2].set_title("score", fontsize=7)
+        figure.suptitle(
+            f"{picture.title}: test graphs. Score: from pale (least) to dark (most).", x=0.01, ha="left"
+        )
+        return save(figure, out / f"{shown.name}-{picture.key}")
+
+
+def _examples(test: GraphStore, label: int, count: int) -> list[int]:
+    """Some of the smaller graphs of a class: readable as pictures."""
+    mine = (test.y == label).nonzero().flatten()
+    order = mine[test.num_nodes[mine].argsort(stable=True)]
+    last = min(max(len(order) // 2, count - 1), len(order) - 1)
+    picks: list[int] = order[torch.linspace(0, last, count).round().long().unique()].tolist()
+    return picks
+
+
+def draw_trio(axes: Any, edge_index: Any, nodes: int, truth: Any, kept: Any, score: Any) -> None:
+    """One graph three times, side by side.
+
+    Args:
+        axes: three of them.
+        edge_index: directed edges [2, E].
+        nodes: their number.
+        truth: which edges are of the invariant part [E]; None where nobody knows.
+        kept: which edges the model keeps [E].
+        score: its score of each edge [E].
+    """
+    from matplotlib.collections import LineCollection
+
+    at = stress_layout(edge_index, nodes)
+    ends = [(at[u], at[v]) for u, v in edge_index.t().tolist()]
+    rank = score.argsort().argsort().double() / max(len(score) - 1, 1)
+    looks: list[tuple[list[Any], list[float]]] = [
+        (
+            [TRUE if truth is not None and t else REST for t in (kept if truth is None else truth).tolist()],
+            [],
+        ),
+        ([KEPT if k else REST for k in kept.tolist()], []),
+        (pyplot().get_cmap("Blues")(0.12 + 0.88 * rank.numpy()).tolist(), (0.8 + 1.4 * rank).tolist()),
+    ]
+    for axis, (colours, widths) in zip(axes, looks, strict=True):
+        wide = widths or [0.7 if c == REST else 2.2 for c in colours]
+        axis.add_collection(LineCollection(ends, colors=colours, linewidths=wide, capstyle="round", zorder=2))
+        axis.scatter(at[:, 0], at[:, 1], s=3, color="#444444", zorder=3, linewidths=0)
+        axis.set_aspect("equal", adjustable="datalim")
+        axis.margins(0.06)
+        axis.autoscale_view()
+        axis.axis("off")
 
 
 def _molecules(
@@ -127,29 +170,29 @@ def _molecules(
 
 
 def _draw_molecules(drawn: Sequence[tuple[str, str, Any, Any]], stem: Path) -> list[Path]:
+    """Above, the bonds that were kept; below, the score of every bond, from pale to dark."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     from ciga.data.reading import chem
 
     molecules = [chem.parse(smiles) for smiles, *_ in drawn]
-    bonds, colours = [], []
-    for _, _, score, kept in drawn:
-        strength = score.sigmoid()
-        low, high = float(strength.min()), float(strength.max())
-        chosen = kept.nonzero().flatten().tolist()
-        bonds.append(chosen)
-        share = {i: (float(strength[i]) - low) / (high - low or 1.0) for i in chosen}
-        # From pale to full blue: also a scale of grey.
-        colours.append({i: (0.85 - 0.85 * s, 0.9 - 0.45 * s, 1.0 - 0.3 * s) for i, s in share.items()})
+    kept_bonds = [kept.nonzero().flatten().tolist() for *_, kept in drawn]
+    solid = [dict.fromkeys(bonds, (0.62, 0.8, 0.94)) for bonds in kept_bonds]
+    scores: list[dict[int, tuple[float, float, float]]] = []
+    for _, _, score, _ in drawn:
+        rank = (score.argsort().argsort().double() / max(len(score) - 1, 1)).tolist()
+        # Also a scale of grey.
+        scores.append({i: (0.95 - 0.75 * s, 0.97 - 0.45 * s, 1.0 - 0.2 * s) for i, s in enumerate(rank)})
+    legends = [f"{legend}: kept" for _, legend, *_ in drawn] + ["score of each bond"] * len(drawn)
     size, paths = (360, 300), []
     for suffix, canvas in (("svg", rdMolDraw2D.MolDraw2DSVG), ("png", rdMolDraw2D.MolDraw2DCairo)):
-        picture = canvas(size[0] * len(drawn), size[1], *size)
+        picture = canvas(size[0] * len(drawn), 2 * size[1], *size)
         picture.DrawMolecules(
-            molecules,
-            legends=[legend for _, legend, *_ in drawn],
-            highlightAtoms=[[] for _ in drawn],
-            highlightBonds=bonds,
-            highlightBondColors=colours,
+            molecules * 2,
+            legends=legends,
+            highlightAtoms=[[] for _ in legends],
+            highlightBonds=[*kept_bonds, *(list(found) for found in scores)],
+            highlightBondColors=[*solid, *scores],
         )
         picture.FinishDrawing()
         text = picture.GetDrawingText()
