@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,13 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         assert word in printed
     assert str(out / "records.json") in printed
     assert str(out / "subgraphs.png") in printed
-    assert printed.rstrip().endswith(f"report: {out / 'report.html'}")
+    assert f"report: {out / 'report.html'}" in printed
+    # AUDIT U11: it ends with two sentences on what was seen.
+    end = " ".join(printed.partition("report.html")[2].split())
+    assert end.startswith("On the shifted test ERM reaches ")
+    assert end.endswith("where 1 is perfect and 0.5 is chance.")
+    assert end.count(". ") == 1
+    assert "None" not in printed + err
     page = (out / "report.html").read_text()
     assert 'id="gallery"' in page
     assert "plain network (ERM)" in page
@@ -60,3 +67,17 @@ def test_the_plans_are_what_the_demo_says() -> None:
         assert whole.seed == 3
     chosen = demo._plan("ciga-complement", 1, True).config.settings
     assert (chosen["budget"], chosen["size"]) == ("capped", 0.25)
+
+
+def test_what_was_seen_follows_the_scores() -> None:
+    def record(method: str, accuracy: float, auroc: float) -> Any:
+        test = {"accuracy": accuracy, "edge_auroc": auroc}
+        return {"method": method, "selection": "ood-val", "selected": {"ood-val": {"ood_test": test}}}
+
+    good = demo.seen([record("erm", 0.5, 0.0), record(demo.OURS, 0.9, 0.95)])
+    assert "ERM reaches 50 %" in good
+    assert "did not fall for the base" in good
+    assert "finds the motif" in good
+    poor = demo.seen([record("erm", 0.5, 0.0), record(demo.OURS, 0.5, 0.4)])
+    assert "no clear difference" in poor
+    assert "misses the motif" in poor

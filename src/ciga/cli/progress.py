@@ -10,7 +10,7 @@ from typing import Any
 
 
 class EpochBar:
-    """Shows a run's epochs with the latest metrics."""
+    """Shows a run's epochs with the latest metrics, and how long it still takes."""
 
     def __init__(self, title: str, enabled: bool = True) -> None:
         from rich.console import Console
@@ -21,10 +21,11 @@ class EpochBar:
         self.plain = enabled and not self.live
         self.title = title
         self.last = 0.0
+        self.stop: Stop | None = None
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed}/{task.total}"),
+            BarColumn(bar_width=16),  # without a total it pulses: something is going on
+            TextColumn("{task.fields[count]}"),
             TextColumn("{task.fields[metrics]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
@@ -32,7 +33,7 @@ class EpochBar:
             transient=True,
             disable=not self.live,
         )
-        self.task = self.bar.add_task(title, total=None, metrics="")
+        self.task = self.bar.add_task(title, total=None, metrics="starting", count="")
 
     def __enter__(self) -> EpochBar:
         self.bar.start()
@@ -41,13 +42,24 @@ class EpochBar:
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
+    def stops(self, warmup: int, patience: int) -> None:
+        """Early stopping is on: the end that the bar shows is where the run stops if nothing improves."""
+        self.stop = Stop(warmup, patience)
+
     def data(self, done: int, total: int, what: str) -> None:
-        """Progress of building the data."""
-        self.bar.update(self.task, completed=done, total=total, metrics=what)
+        """Progress of building the data; when it is done, the bar pulses until training reports."""
+        if done >= total:
+            self.bar.reset(self.task, metrics="starting", count="")
+            self.bar.tasks[0].total = None  # `reset` takes None for "as it was"
+        else:
+            self._update(done, total, what)
 
     def overall(self, done: int, total: int, what: str) -> None:
         """Progress of several runs at once."""
-        self.data(done, total, what)
+        if done:
+            self._update(done, total, what)
+        else:
+            self.bar.update(self.task, metrics=what or "starting")
         self._line(f"{done}/{total} epochs; {what}")
 
     def epoch(self, row: dict[str, Any], epochs: int) -> None:
@@ -55,14 +67,34 @@ class EpochBar:
         loss = sum(row["terms"].values())
         shown = {k: v for k, v in row["metrics"].items() if k.endswith("_val")}
         text = f"loss {loss:.3f} " + " ".join(f"{k} {v['accuracy']:.3f}" for k, v in shown.items())
-        self.bar.update(self.task, completed=row["epoch"] + 1, total=epochs, metrics=text)
-        self._line(f"epoch {row['epoch'] + 1}/{epochs} {text}")
+        done = row["epoch"] + 1
+        last = list(shown.values())[-1]["accuracy"] if shown else 0.0
+        end = epochs if self.stop is None else min(epochs, self.stop.end(done, last))
+        self._update(done, end, text)
+        self._line(f"epoch {done}/{epochs} {text}")
+
+    def _update(self, done: int, total: int, what: str) -> None:
+        self.bar.update(self.task, completed=done, total=total, metrics=what, count=f"{done}/{total}")
 
     def _line(self, text: str) -> None:
         """In a log, now and then."""
         if self.plain and time.monotonic() - self.last > 10:
             self.last = time.monotonic()
             print(f"{self.title}: {text}", file=sys.stderr, flush=True)
+
+
+class Stop:
+    """Where early stopping would end a run, as things stand."""
+
+    def __init__(self, warmup: int, patience: int) -> None:
+        self.warmup, self.patience = warmup, patience
+        self.best, self.at = float("-inf"), 0
+
+    def end(self, done: int, score: float) -> int:
+        """The epoch after which it stops unless the score improves; `done` epochs are over."""
+        if score > self.best:
+            self.best, self.at = score, done
+        return max(done, max(self.at, self.warmup) + self.patience)
 
 
 @contextmanager

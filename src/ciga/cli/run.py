@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ciga.cli.screen import complete
+from ciga.cli.screen import complete, next_step
 
 if TYPE_CHECKING:
     from ciga.runs.types import Record
@@ -81,6 +81,7 @@ def run(
     )
     planned = plan(spec)
     with epoch_bar(f"{method} on {dataset}, seed {seed}") as bar:
+        bar.stops(planned.settings.training.warmup, planned.settings.training.patience)
         watch = hooks(log, runs_dir / planned.config.hash, bar.epoch)
         record = execute(planned, runs_dir, device=device, threads=threads, progress=bar.data, on_epoch=watch)
         if report is not None:
@@ -93,6 +94,7 @@ def run(
         _show(record, runs_dir / record["hash"])
         if report is not None:
             typer.echo(f"report: {report}")
+        next_step(f"ciga runs show {record['hash'][:8]}", "all of its record")
 
 
 def demo(

@@ -1,0 +1,60 @@
+"""Progress: it moves, and its end is where early stopping would end the run."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ciga.cli.progress import EpochBar, Stop
+
+
+def row(epoch: int, score: float) -> dict[str, Any]:
+    return {"epoch": epoch, "terms": {"loss": 1.0}, "metrics": {"ood_val": {"accuracy": score}}}
+
+
+def shown(bar: EpochBar) -> str:
+    out = io.StringIO()
+    Console(file=out, width=120).print(bar.bar.get_renderable())
+    return out.getvalue()
+
+
+def test_the_end_moves_with_the_best_score() -> None:
+    stop = Stop(warmup=3, patience=5)
+    assert stop.end(1, 0.5) == 8  # the warm-up, then patience
+    assert stop.end(4, 0.6) == 9
+    assert stop.end(6, 0.6) == 9  # no better
+    assert stop.end(8, 0.7) == 13
+    assert stop.end(20, 0.1) == 20
+
+
+def test_no_total_is_none_and_no_bar_is_full_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AUDIT U11: "0/None", and a full bar while training starts."""
+    monkeypatch.setattr(Console, "is_terminal", property(lambda self: True))
+    bar = EpochBar("run")
+    task = bar.bar.tasks[0]
+    assert "None" not in shown(bar)
+    assert "starting" in shown(bar)
+    bar.data(3, 10, "reading")
+    assert "3/10" in shown(bar)
+    bar.data(10, 10, "reading")
+    assert task.total is None
+    assert "10/10" not in shown(bar)
+    bar.overall(0, 120, "")
+    assert "0/120" not in shown(bar)
+    bar.overall(7, 120, "erm seed 1: epoch 7")
+    assert "7/120" in shown(bar)
+
+
+def test_the_bar_ends_where_early_stopping_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Console, "is_terminal", property(lambda self: True))
+    bar = EpochBar("run")
+    bar.stops(warmup=2, patience=3)
+    bar.epoch(row(0, 0.5), 100)
+    assert bar.bar.tasks[0].total == 5
+    bar.epoch(row(3, 0.8), 100)
+    assert bar.bar.tasks[0].total == 7
+    bar.epoch(row(4, 0.9), 6)
+    assert bar.bar.tasks[0].total == 6  # never beyond the most there may be
