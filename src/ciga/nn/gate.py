@@ -21,8 +21,8 @@ from ciga.nn.encoder import Backbone, Spec
 #: stretched from [0, 1] to [LOW, HIGH] and cut off at 0 and 1, so that both have a probability.
 TEMPERATURE, LOW, HIGH = 2 / 3, -0.1, 1.1
 #: Where every gate starts: open, and noisy enough to have a gradient. From here to closed Adam needs some
-#: five thousand steps at its usual rate. That is meant so: while a shortcut still explains most graphs, the
-#: others are what the subgraph is learned from (results/NOTEBOOK.md).
+#: five thousand steps at its usual rate. Gates ten times as fast gave a worse subgraph on the one seed tried:
+#: while a shortcut explains most graphs, the others may be what the subgraph is learned from.
 OPEN = 2.5
 
 
