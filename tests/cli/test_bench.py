@@ -13,7 +13,8 @@ import pytest
 
 from ciga.cli.bench_options import parse_seeds
 from ciga.errors import UsageError
-from ciga.runs.pool.executors import Inline, Processes
+from ciga.runs.pool import executors
+from ciga.runs.pool.executors import Inline
 from tests.helpers import ciga
 
 TINY = ["--data=train_per_class=6", "--data=val_per_class=3", "--data=test_per_class=3"]
@@ -26,7 +27,7 @@ Run = Callable[..., tuple[int, str, str]]
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """The command in an empty folder, its runs in this process."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Processes, "__new__", lambda cls, *args: Inline())
+    monkeypatch.setattr(executors, "Processes", lambda *args: Inline())
     return lambda *words: ciga(monkeypatch, capsys, *words)
 
 
@@ -227,3 +228,23 @@ def test_tune_then_run(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert json.loads(out)["settings"]["epochs"] == 2
     assert json.loads(out)["settings"]["alpha"] in (0.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--seeds="], "--seeds takes numbers and ranges"),
+        (["--seeds=1,,2"], "--seeds takes numbers and ranges"),
+        (["--seeds=1-1000000000", "--dry-run"], "at most 1000 seeds"),  # not a list of a billion numbers
+        (["--seeds=1-600,1001-1600"], "at most 1000 seeds"),
+        (["--limit-hours=-1"], "give a number of hours"),
+        (["--limit-hours=nan"], "give a number of hours"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(
+    run: Run, tmp_path: Path, words: list[str], said: str
+) -> None:
+    code, _, error = run("bench", "table-spmotif", *words)
+    assert code == 2
+    assert said in error
+    assert list(tmp_path.iterdir()) == []

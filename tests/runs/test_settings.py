@@ -193,14 +193,13 @@ def test_the_groups_of_settings_share_no_name() -> None:
 
 def test_a_method_cannot_take_the_name_of_a_general_option(plugin: Callable[..., Path]) -> None:
     """The one would silently stand for the other."""
-    load_plugin(
-        plugin(
-            "from dataclasses import dataclass\nfrom ciga.methods.erm import ERM\n"
-            "from ciga.methods.base import register\n"
-            "@register('greedy')\n@dataclass\nclass Greedy(ERM):\n    width: int = 3\n"
-        )
+    file = plugin(
+        "from dataclasses import dataclass\nfrom ciga.methods.erm import ERM\n"
+        "from ciga.methods.base import register\n"
+        "@register('greedy')\n@dataclass\nclass Greedy(ERM):\n    width: int = 3\n"
     )
-    with pytest.raises(UsageError, match="method greedy has an option 'width', as every run has: rename it"):
+    load_plugin(file)
+    with pytest.raises(UsageError, match="class Greedy: every run has an option 'width' already"):
         resolve("greedy")
 
 
@@ -218,3 +217,43 @@ def test_settings_files(tmp_path: Path) -> None:
         file.write_bytes(text)
         with pytest.raises(UsageError, match="is not a valid TOML file"):
             read_settings(file)
+
+
+# ---------------------------------------------------------------- one default for every entry point
+
+
+def test_a_method_means_the_same_wherever_it_is_named() -> None:
+    """`ciga run`, `tune`, `fit` and the classifier start from one preset unless told otherwise."""
+    from ciga.runs.plan import plan
+    from ciga.runs.spec import RunSpec
+    from ciga.runs.tune import Search
+
+    assert settings.default_preset("nci1") == "tuned"
+    assert settings.default_preset("csv") == settings.default_preset("pyg") == "own-data"
+    assert settings.default_preset() == "own-data"  # graphs in memory
+    tuned = plan("nci1", "ciga-v2", preset="tuned")
+    assert plan("nci1", "ciga-v2").config == plan(RunSpec("nci1", "ciga-v2")).config == tuned.config
+    assert Search("nci1", "ciga-v2").plan("nci1", 1, {}).config == tuned.config
+    assert resolve("ciga-v2") == resolve("ciga-v2", dataset="csv") == resolve("ciga-v2", preset="own-data")
+
+
+def test_the_classifier_starts_from_the_same_settings() -> None:
+    from ciga.estimator import GraphOODClassifier
+    from tests.helpers import random_graph
+
+    graphs = [random_graph(6, 7, seed, y=seed % 2) for seed in range(12)]
+    fitted = GraphOODClassifier("erm", epochs=1, warmup=0).fit(graphs, [seed % 2 for seed in range(12)])
+    expected = resolve("erm", {"epochs": 1, "warmup": 0}, preset="own-data").flat()
+    assert fitted.model_.settings == expected
+
+
+def test_every_command_says_where_settings_start() -> None:
+    from typer.testing import CliRunner
+
+    from ciga.cli import app
+
+    for command in ("run", "tune", "fit"):
+        said = " ".join(CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "1000"}).output.split())
+        assert "else own-data for your own files, tuned for every other dataset" in said, command
+    said = " ".join(CliRunner().invoke(app, ["bench", "--help"], env={"COLUMNS": "1000"}).output.split())
+    assert "published (the default: these are the paper's tables)" in said

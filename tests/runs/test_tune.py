@@ -344,7 +344,7 @@ def test_every_method_gets_the_same_number_of_trials(tmp_path: Path) -> None:
 
 def test_unequal_terms_are_refused(tmp_path: Path) -> None:
     common = Search("spmotif-struc", "", over={"lr": [1e-3, 3e-3], "alpha": [1.0, 2.0]}, data=DATA)
-    with pytest.raises(UsageError, match="erm has only 2 choices: use --trials 2"):
+    with pytest.raises(UsageError, match="erm has only 2 to choose from: use --trials 2"):
         tune.tune_methods(tune.searches(common, ["erm", "ciga-v1"]), tmp_path / "journal", 3)
     with pytest.raises(UsageError, match="erm has none of the settings"):
         tune.searches(replace(common, over={"alpha": [1.0]}), ["erm", "ciga-v1"])

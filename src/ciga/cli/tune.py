@@ -164,11 +164,14 @@ def _show(found: Any) -> None:
     if not done:
         raise CigaError(f"No trial of the search came to an end ({said}).")
     names = list(done[0].params)
-    title = f"{found.study_name}: {sum(ends.values())} trials ({said})"
-    table = Table("trial", "validation", *names, title=title)
+    console = Console()
+    console.print(
+        f"{found.study_name}: {sum(ends.values())} trials ({said})", soft_wrap=True, highlight=False
+    )
+    table = Table("trial", "validation", *names)
     for trial in sorted(done, key=lambda t: -t.value)[:10]:
         table.add_row(str(trial.number), f"{trial.value:.4f}", *[str(trial.params[n]) for n in names])
-    Console().print(table)
+    console.print(table)
 
 
 def _compare(dataset: str, trials: int, found: Mapping[str, Any]) -> None:
@@ -178,9 +181,13 @@ def _compare(dataset: str, trials: int, found: Mapping[str, Any]) -> None:
 
     from ciga.runs.tune import counts
 
-    table = Table(
-        "method", "trials", "validation", "best settings", title=f"{dataset}: {trials} trials for each method"
+    console = Console()
+    console.print(
+        f"{dataset}: {trials} trials for each method, judged by the same rule",
+        soft_wrap=True,
+        highlight=False,
     )
+    table = Table("method", "trials", "validation", "best settings")
     for method, made in found.items():
         ends = counts(made)
         said = f"{sum(ends.values())} ({', '.join(f'{n} {state}' for state, n in ends.items())})"
@@ -188,4 +195,4 @@ def _compare(dataset: str, trials: int, found: Mapping[str, Any]) -> None:
         best = max(done, key=lambda t: t.value, default=None)
         chosen = " ".join(f"{k}={v}" for k, v in best.params.items()) if best is not None else "–"
         table.add_row(method, said, "–" if best is None else f"{best.value:.4f}", chosen)
-    Console().print(table)
+    console.print(table)

@@ -85,7 +85,7 @@ def tune_methods(
         size = task.size()
         if size is not None and size < trials:
             raise UsageError(
-                f"Every method gets {trials} trials, but {task.method} has only {size} choices: use "
+                f"Every method gets {trials} trials, but {task.method} has only {size} to choose from: use "
                 f"--trials {size}, search more settings with --over, or --space ranges."
             )
         study(task, storage)  # every mistake of every method, before the first run

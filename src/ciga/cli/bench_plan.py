@@ -1,0 +1,82 @@
+"""`ciga bench --dry-run`: what would run, and how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from ciga.runs.plan import Plan
+    from ciga.runs.records import Records
+    from ciga.runs.spec import RunSpec
+
+
+def show_plan(
+    name: str,
+    todo: Sequence[Plan],
+    missing: Sequence[Plan],
+    failures: int,
+    records: Records,
+    workers: int | None,
+) -> None:
+    """What would run on each dataset, and how long it takes."""
+    from rich.console import Console
+
+    from ciga.cli.screen import listing
+    from ciga.parallel import cores
+    from ciga.runs.estimate import Estimate, hours
+
+    at_once, estimate = workers or cores(), Estimate(records)
+    groups: dict[str, list[Plan]] = {}
+    for planned in missing:
+        given = ", ".join(f"{k}={v}" for k, v in planned.spec.data.items())
+        groups.setdefault(planned.spec.dataset + (f"\n({given})" if given else ""), []).append(planned)
+    view = listing("dataset", "methods: seeds", "runs", "time")
+    for data, mine in groups.items():
+        different: dict[str, list[RunSpec]] = {}  # runs that differ in their seed only
+        for planned in mine:
+            key = str(replace(planned.spec, seed=0))
+            different.setdefault(key, []).append(planned.spec)
+        kinds = [specs[0] for specs in different.values()]
+        alike: dict[str, list[str]] = {}
+        for specs in different.values():
+            numbers = _ranges([spec.seed for spec in specs])
+            alike.setdefault(numbers, []).append(_method_of(specs[0], kinds))
+        words = "\n".join(f"{', '.join(methods)}: {numbers}" for numbers, methods in alike.items())
+        view.add_row(data, words, str(len(mine)), hours(estimate.total(p.config for p in mine)))
+    view.columns[1].overflow = "fold"
+    for column in (*view.columns[:1], *view.columns[2:]):
+        column.no_wrap = True
+    if groups:
+        Console().print(view, markup=False, highlight=False)
+    total = estimate.total(p.config for p in missing)
+    failed = f", {failures} failed before (--retry tries them again)" if failures else ""
+    typer.echo(
+        f"{name}: {len(todo)} runs, {len(todo) - len(missing)} recorded, {len(missing)} missing{failed}; "
+        f"about {hours(total)} on one core, {hours(total / at_once)} on {at_once}."
+    )
+
+
+def _method_of(spec: RunSpec, beside: Sequence[RunSpec]) -> str:
+    """The method of a run; with its preset and settings where runs beside it differ in them."""
+    kind = " (IID)" if spec.protocol == "iid" else ""
+    if not kind and len({s.preset for s in beside}) > 1:
+        kind = f" ({spec.preset})"
+    alike = (spec.method, spec.preset, spec.protocol)
+    same = {str(s.settings) for s in beside if (s.method, s.preset, s.protocol) == alike}
+    given = ", ".join(f"{k}={v}" for k, v in spec.settings.items()) if len(same) > 1 else ""
+    return f"{spec.method}{kind}" + (f" ({given})" if given else "")
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """[1, 2, 3, 7] -> `1-3,7`, as --seeds takes them."""
+    out: list[list[int]] = []
+    for number in sorted(numbers):
+        if out and number == out[-1][-1] + 1:
+            out[-1].append(number)
+        else:
+            out.append([number])
+    return ",".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in out)
