@@ -29,7 +29,7 @@ def toy_splits() -> Splits:
 
 @cache
 def toy_model(method: str = "ciga-v2", seeds: int = 2, rival: bool = False, **settings: Any) -> Model:
-    """An ensemble on `toy_splits`, with its gauge and its story; the same one for the same arguments."""
+    """An ensemble on `toy_splits`, with its gauge and report data; the same one for the same arguments."""
     splits = toy_splits()
     chosen = resolve(method, {**QUICK, **settings}, preset="none")
     found = [
@@ -62,7 +62,7 @@ def toy_model(method: str = "ciga-v2", seeds: int = 2, rival: bool = False, **se
     other = toy_model("erm", seeds) if rival else None
     if other is not None:
         runs["erm"] = runs[method]
-    model.story = report_data(model, splits, runs, other)
+    model.report_data = report_data(model, splits, runs, other)
     return model
 
 

@@ -162,7 +162,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
             "history": self.fitted_.history,
             "seconds": self.fitted_.seconds,
         }
-        model.story = outline({self.method: [run]}, metric, selection)
+        model.report_data = outline({self.method: [run]}, metric, selection)
         model.gauge = Gauge.calibrate(model.embed, splits)
         self.model_ = model
         self.n_features_in_ = store.num_features

@@ -52,9 +52,9 @@ def test_from_a_table_to_a_report_in_three_commands(
     assert model.names == ["0", "1"]
     assert model.gauge is not None
     assert model.gauge.calibrated_on == "id_val"
-    assert set(model.story["scores"]) == {"ciga-v2", "erm"}
-    assert model.story["comparison"]["low"] is None  # two seeds have no interval
-    assert "2 seeds do not show how much" in model.story["advice"]
+    assert set(model.report_data["scores"]) == {"ciga-v2", "erm"}
+    assert model.report_data["comparison"]["low"] is None  # two seeds have no interval
+    assert "2 seeds do not show how much" in model.report_data["advice"]
 
     code, out, err = run("predict", "model", "mols.csv", "--out", "predictions.csv")
     assert code == 0, err

@@ -163,7 +163,7 @@ def test_labels_stay_text(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert" in text
 
 
-def test_a_method_without_subgraphs_and_a_model_without_a_story(tmp_path: Path) -> None:
+def test_a_method_without_subgraphs_and_a_model_without_report_data(tmp_path: Path) -> None:
     model = toy_model("erm")
     found = examine(model, toy_splits()["ood_test"].subset(range(4)))
     report_model(model, found, tmp_path / "erm.html", title="ERM")
@@ -171,19 +171,19 @@ def test_a_method_without_subgraphs_and_a_model_without_a_story(tmp_path: Path) 
     assert 'id="reasons"' not in text
     assert "highlighted" not in text.partition("<script>")[0]
     assert "gap between confidence and accuracy" in text
-    story = model.story
+    report_data = model.report_data
     try:
-        model.story = {}
+        model.report_data = {}
         report_model(model, None, tmp_path / "bare.html", title="bare")
         assert "without a record of its training" in (tmp_path / "bare.html").read_text()
         assert "No graphs were looked at" in (tmp_path / "bare.html").read_text()
-        for odd in ({"scores": 3}, {**story, "data": {**story["data"], "warnings": 7}}):
-            model.story = odd
+        for odd in ({"scores": 3}, {**report_data, "data": {**report_data["data"], "warnings": 7}}):
+            model.report_data = odd
             with pytest.raises(CigaError, match="fit the model again"):
                 report_model(model, None, tmp_path / "odd.html", title="odd")
             assert not (tmp_path / "odd.html").exists()
     finally:
-        model.story = story
+        model.report_data = report_data
 
 
 def record(method: str, seed: int, value: float) -> dict[str, Any]:

@@ -16,14 +16,14 @@ WORDS = Words.of(True, "scaffold")
 
 def model(low: float, high: float, seeds: int = 3, extracts: bool = True) -> Any:
     scores = {"ood-val": {"ood_test": {"roc_auc": [0.7, 0.72, 0.74][:seeds]}, "epoch": [1] * seeds}}
-    story = {
+    report_data = {
         "where": "ood_test",
         "selection": "ood-val",
         "scores": {"ciga-v2": scores, "erm": scores},
         "comparison": {"difference": (low + high) / 2, "low": low, "high": high},
     }
     return SimpleNamespace(
-        story=story,
+        report_data=report_data,
         metric="roc_auc",
         seeds=list(range(seeds)),
         method=SimpleNamespace(extracts=extracts),
@@ -56,7 +56,7 @@ def test_too_few_runs_are_not_judged() -> None:
     assert found["tone"] == "open"
     assert "2 training runs are too few" in found["headline"]
     alone = model(0.01, 0.1)
-    alone.story["comparison"] = None
+    alone.report_data["comparison"] = None
     assert "not compared" in verdict(alone, "ciga-v2", WORDS)["headline"]
 
 

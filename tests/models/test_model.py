@@ -45,12 +45,12 @@ def test_a_loaded_model_is_the_same(saved: Path) -> None:
     )
     for name in ("method", "classes", "metric", "seeds", "selection", "fingerprint", "source", "versions"):
         assert getattr(loaded, name) == getattr(model, name)
-    assert json.loads(json.dumps(model.story)) == loaded.story
+    assert json.loads(json.dumps(model.report_data)) == loaded.report_data
 
 
 def test_the_folder_is_small_and_complete(saved: Path) -> None:
     assert sorted(p.name for p in saved.iterdir()) == [
-        "model.json", "shift.safetensors", "story.json", "weights-1.safetensors", "weights-2.safetensors",
+        "model.json", "report.json", "shift.safetensors", "weights-1.safetensors", "weights-2.safetensors",
     ]  # fmt: skip
     assert sum(p.stat().st_size for p in saved.iterdir()) < 2**20
     about = json.loads((saved / "model.json").read_text())
@@ -168,8 +168,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pickle in a folder": (hidden, "can run code"),
     "cut weights": (half("weights-2.safetensors"), "damaged or cut short"),
     "a cut gauge": (half("shift.safetensors"), "damaged or cut short"),
-    "a cut story": (half("story.json"), "damaged"),
-    "a story of another kind": (lambda f: (f / "story.json").write_text("[]"), "damaged"),
+    "cut report data": (half("report.json"), "damaged"),
+    "report data of another kind": (lambda f: (f / "report.json").write_text("[]"), "damaged"),
     "a gauge of other shapes": (shifted(lambda t: t.update(threshold=torch.ones(7))), "does not fit"),
     "a gauge without a mean": (shifted(lambda t: t.pop("features.mean")), "does not fit"),
     "a gauge of other numbers": (shifted(lambda t: t.update(seen=torch.ones(3))), "does not fit"),
@@ -191,3 +191,15 @@ def test_a_hostile_folder_is_refused(
     with pytest.raises(CigaError, match=says):
         Model.load(folder)
     assert not (tmp_path / "pwned").exists()
+
+
+def test_a_folder_of_the_first_version_still_loads(tmp_path: Path) -> None:
+    """Its report data was called story.json, and it named no plugins."""
+    model = toy_model()
+    model.save(tmp_path / "old")
+    (tmp_path / "old" / "report.json").rename(tmp_path / "old" / "story.json")
+    edit(lambda about: about.pop("plugins"))(tmp_path / "old")
+    loaded = Model.load(tmp_path / "old")
+    assert loaded.report_data["scores"] == json.loads(json.dumps(model.report_data))["scores"]
+    assert loaded.method_name == "ciga-v2"
+    assert loaded.method.extracts

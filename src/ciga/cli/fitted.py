@@ -16,9 +16,9 @@ from ciga.scoring.stats import LEAST
 
 def print_summary(model: Model, out: Path, source: str) -> None:
     """Scores with intervals, the size of the shift, warnings, the advice, and what to do next."""
-    story, metric, console = model.story, model.metric, Console()
-    rules = {m: rule_of(story, m) for m in story["scores"]}
-    scores = {m: story["scores"][m][rule] for m, rule in rules.items()}
+    report_data, metric, console = model.report_data, model.metric, Console()
+    rules = {m: rule_of(report_data, m) for m in report_data["scores"]}
+    scores = {m: report_data["scores"][m][rule] for m, rule in rules.items()}
     chosen = ", ".join(dict.fromkeys(rules.values()))
     first = next(iter(scores.values()))
     parts = [p for p in ("id_val", "id_test", "ood_val", "ood_test") if p in first] or ["train"]
@@ -48,7 +48,7 @@ def print_summary(model: Model, out: Path, source: str) -> None:
         row += [cell(found[last], "edge_auroc") if "edge_auroc" in found[last] else "–"] if edges else []
         table.add_row(name, *row)
     console.print(table)
-    flagged = story["flagged"]
+    flagged = report_data["flagged"]
     said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
     if said and model.gauge is not None:
         worst = max(("size", "features", "embedding"), key=lambda k: flagged[last][k])
@@ -58,9 +58,9 @@ def print_summary(model: Model, out: Path, source: str) -> None:
             soft_wrap=True,
             highlight=False,
         )
-    for warning in story["data"]["warnings"]:
+    for warning in report_data["data"]["warnings"]:
         console.print(f"Data: {warning}", soft_wrap=True, highlight=False, markup=False)
-    console.print(f"[bold]{story['advice']}[/]", soft_wrap=True, highlight=False)
+    console.print(f"[bold]{report_data['advice']}[/]", soft_wrap=True, highlight=False)
     size = sum(p.stat().st_size for p in out.iterdir()) / 2**20
     file = source if Path(source).exists() else "FILE"
     shown = f"   or   ciga explain {out} {file} --out report.html" if model.method.extracts else ""

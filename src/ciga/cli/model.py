@@ -84,7 +84,7 @@ def fit(
         )
     model.save(out)
     if json_:
-        shown = {k: v for k, v in model.story.items() if k not in ("histories", "pictures", "data")}
+        shown = {k: v for k, v in model.report_data.items() if k not in ("histories", "pictures", "data")}
         typer.echo(json.dumps({"model": str(out), "method": model.method_name, **shown}))
         return
     print_summary(model, out, source)
@@ -249,7 +249,7 @@ def _own(model: Model, part: str | None, progress: Any) -> tuple[GraphStore, str
     if not model.source:
         raise UsageError("This model does not say what it was fitted on: give a FILE.")
     splits: Splits = make(model.source["dataset"], model.source["options"]).build(progress)
-    name = part or str(model.story.get("where", "train"))
+    name = part or str(model.report_data.get("where", "train"))
     if name not in splits:
         raise unknown("part", name, list(splits))
     notes = []

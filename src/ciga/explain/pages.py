@@ -29,7 +29,7 @@ def report_runs(
     """Write the page of runs that differ in their seed only, with what the model sees in the test graphs."""
     splits = plans[0].load(progress)
     model = collect(plans, records, runs_dir, splits, rivals, rival_records)
-    where = str(model.story["where"])
+    where = str(model.report_data["where"])
     names = row_names(splits[where], model.source)
     examined = examine(model, splits[where], names=names, gallery=gallery, progress=progress)
     config = plans[0].config

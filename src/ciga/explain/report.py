@@ -35,9 +35,9 @@ def report_model(
         subject: which graphs were examined: a file, a part of the data.
         command: what was typed, for whoever wants to repeat it.
     """
-    story = model.story
+    report_data = model.report_data
     try:
-        data = story.get("data") or {}
+        data = report_data.get("data") or {}
         words = words_of(model.source, model.featuriser.get("kind") == "smiles", data.get("notes", {}))
         cards = [] if examined is None else examined.cards
         context = {
@@ -47,7 +47,7 @@ def report_model(
             "model": model,
             "method": model.method_name,
             "extracts": model.method.extracts,
-            "story": story,
+            "report_data": report_data,
             "words": words,
             "names": {part: words.part(part) for part in PARTS if part in data.get("splits", {})},
             "verdict": verdict(model, model.method_name, words),
@@ -56,13 +56,15 @@ def report_model(
             "highlights": highlights(cards, model.names),
             "notes": [words.sentence(note) for note in examined.notes] if examined else [],
             "examined": examined,
-            "data": sections.data_section(model, story, words),
-            "scores": sections.score_section(story, words),
-            "mistakes": sections.mistakes_section(model, story, examined, words),
-            "curves": sections.curve_section(story, words),
+            "data": sections.data_section(model, report_data, words),
+            "scores": sections.score_section(report_data, words),
+            "mistakes": sections.mistakes_section(model, report_data, examined, words),
+            "curves": sections.curve_section(report_data, words),
             "pieces": sections.piece_section(model, examined),
             "settings": sorted(model.settings.items()),
         }
         write_page(path, "report.html", context, scripts=("page.js", "gallery.js"))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise CigaError(f"The model's story.json cannot be read ({error!r}): fit the model again.") from error
+        raise CigaError(
+            f"The model's report.json cannot be read ({error!r}): fit the model again."
+        ) from error

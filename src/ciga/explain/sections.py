@@ -19,9 +19,9 @@ from ciga.scoring.stats import CONFIDENCE, LEAST
 SHIFTS, PIECES = 12, 4
 
 
-def data_section(model: Model, story: Mapping[str, Any], words: Words) -> dict[str, Any]:
+def data_section(model: Model, report_data: Mapping[str, Any], words: Words) -> dict[str, Any]:
     """The parts of the data, the largest differences from training, and warnings."""
-    found = story.get("data")
+    found = report_data.get("data")
     if not found:
         return {}
     # A bond is stored as two directed edges.
@@ -38,7 +38,7 @@ def data_section(model: Model, story: Mapping[str, Any], words: Words) -> dict[s
                 "nodes": stats["nodes_mean"],
                 "edges": stats["edges_mean"] / both,
                 "classes": [(model.names[int(c)], n / total) for c, n in counts.items()],
-                "flagged": story["flagged"].get(part, {}),
+                "flagged": report_data["flagged"].get(part, {}),
             }
         )
     shifts = []
@@ -53,13 +53,13 @@ def data_section(model: Model, story: Mapping[str, Any], words: Words) -> dict[s
     return {"rows": rows, "shifts": shifts[:SHIFTS], "warnings": warnings}
 
 
-def score_section(story: Mapping[str, Any], words: Words) -> dict[str, Any]:
+def score_section(report_data: Mapping[str, Any], words: Words) -> dict[str, Any]:
     """Per part, rule and method: the metric, calibration and edge scores, with intervals over seeds."""
-    metric = story.get("metric", "accuracy")
+    metric = report_data.get("metric", "accuracy")
     rows, dots = [], []
-    for place, (method, selected) in enumerate(story.get("scores", {}).items()):
+    for place, (method, selected) in enumerate(report_data.get("scores", {}).items()):
         for selector, splits in selected.items():
-            chosen = selector == rule_of(story, method)
+            chosen = selector == rule_of(report_data, method)
             for split, values in splits.items():
                 if split == "epoch":
                     continue
@@ -84,25 +84,25 @@ def score_section(story: Mapping[str, Any], words: Words) -> dict[str, Any]:
                     dots.append((split, (label, place, f["mean"], f["low"], f["high"])))
     dots.sort(key=lambda dot: PARTS.index(dot[0]))
     label = f"{metric_name(metric)} of each method on each part, with intervals over training runs"
-    rules = dict.fromkeys(rule_of(story, method) for method in story.get("scores", {}))
+    rules = dict.fromkeys(rule_of(report_data, method) for method in report_data.get("scores", {}))
     return {
         "rows": rows,
         "chart": svg.whiskers([dot for _, dot in dots], label),
         "metric": metric_name(metric),
         "rules": ", ".join(SELECTORS.get(rule, rule) for rule in rules),
-        "seeds": max((len(seconds) for seconds in story.get("seconds", {}).values()), default=0),
+        "seeds": max((len(seconds) for seconds in report_data.get("seconds", {}).values()), default=0),
         "edges": any(row["auroc"] for row in rows),
-        "methods": [method_name(method) for method in story.get("scores", {})],
+        "methods": [method_name(method) for method in report_data.get("scores", {})],
         "confidence": CONFIDENCE,
         "least": LEAST,
     }
 
 
 def mistakes_section(
-    model: Model, story: Mapping[str, Any], examined: Examined | None, words: Words
+    model: Model, report_data: Mapping[str, Any], examined: Examined | None, words: Words
 ) -> list[dict[str, Any]]:
     """Confusion table and reliability plot of each part, and of the graphs examined."""
-    found = {words.part(part): picture for part, picture in story.get("pictures", {}).items()}
+    found = {words.part(part): picture for part, picture in report_data.get("pictures", {}).items()}
     if examined is not None and examined.pictures:
         found = {f"these {words.many}": examined.pictures, **found}
     out = []
@@ -119,11 +119,11 @@ def mistakes_section(
     return out
 
 
-def curve_section(story: Mapping[str, Any], words: Words) -> list[dict[str, Any]]:
+def curve_section(report_data: Mapping[str, Any], words: Words) -> list[dict[str, Any]]:
     """Every loss term and every part's metric against the epoch: mean over seeds, band from least to most."""
     charts: dict[tuple[bool, str], list[svg.Series]] = {}
-    metric = story.get("metric", "")
-    for method, histories in story.get("histories", {}).items():
+    metric = report_data.get("metric", "")
+    for method, histories in report_data.get("histories", {}).items():
         columns: dict[tuple[bool, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for history in histories:
             for row in history:

@@ -20,9 +20,9 @@ MANY = 0.2
 
 def verdict(model: Model, method: str, words: Words) -> dict[str, str]:
     """What to make of the model: its tone (good, fair, poor or open), a headline, and what to do."""
-    story = model.story
-    comparison, where = story.get("comparison"), words.part(str(story.get("where", "")))
-    if not story.get("scores"):
+    report_data = model.report_data
+    comparison, where = report_data.get("comparison"), words.part(str(report_data.get("where", "")))
+    if not report_data.get("scores"):
         return {
             "tone": "open",
             "headline": "This model comes without a record of its training.",
@@ -77,31 +77,32 @@ def figures(model: Model, examined: Examined | None, words: Words) -> list[dict[
 
 
 def _score(model: Model, words: Words) -> dict[str, str]:
-    story, metric = model.story, model.metric
-    where = story.get("where")
+    report_data, metric = model.report_data, model.metric
+    where = report_data.get("where")
     every = {}
-    for method, selected in story.get("scores", {}).items():
-        values = selected.get(rule_of(story, method), {}).get(where, {}).get(metric)
+    for method, selected in report_data.get("scores", {}).items():
+        values = selected.get(rule_of(report_data, method), {}).get(where, {}).get(metric)
         if values:
             every[method] = interval(known(values), metric)
     if not every:
         return {}
     (_, mine), *others = every.items()
     said = [f"{method_name(name)} {number(found['mean'])}" for name, found in others]
-    said += [GUESSING[metric]] if metric in GUESSING else _commonest(story, metric)
+    said += [GUESSING[metric]] if metric in GUESSING else _commonest(report_data, metric)
     if not math.isnan(mine["low"]):
         said.insert(
             0, f"95 % interval over {int(mine['n'])} training runs {mine['low']:.3f} to {mine['high']:.3f}"
         )
-    comparison = story.get("comparison") or {}
+    comparison = report_data.get("comparison") or {}
     tone = _tone(comparison.get("low"), comparison.get("high"), len(model.seeds))
     name = f"{metric_name(metric)} on {words.part(str(where))}"
     return {"name": name, "value": number(mine["mean"]), "about": "; ".join(said), "tone": tone}
 
 
-def _commonest(story: Mapping[str, Any], metric: str) -> list[str]:
+def _commonest(report_data: Mapping[str, Any], metric: str) -> list[str]:
     """What always naming the commonest class would score."""
-    counts = (story.get("data") or {}).get("splits", {}).get(story.get("where"), {}).get("class_counts", {})
+    parts = (report_data.get("data") or {}).get("splits", {})
+    counts = parts.get(report_data.get("where"), {}).get("class_counts", {})
     if metric != "accuracy" or not counts:
         return []
     return [f"always the commonest class: {number(max(counts.values()) / sum(counts.values()))}"]

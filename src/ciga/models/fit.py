@@ -101,12 +101,12 @@ def collect(
     rivals: Sequence[Plan] = (),
     rival_records: Sequence[Mapping[str, Any]] = (),
 ) -> Model:
-    """The model of finished runs that differ in their seed only, with its gauge and its story."""
+    """The model of finished runs that differ in their seed only, with its gauge and its report data."""
     model = _members(plans, runs_dir, splits)
     model.gauge = Gauge.calibrate(model.embed, splits)
     rival = _members(rivals, runs_dir, splits) if rivals else None
     runs = {model.method_name: records, **({rival.method_name: rival_records} if rival else {})}
-    model.story = report_data(model, splits, runs, rival)
+    model.report_data = report_data(model, splits, runs, rival)
     return model
 
 
@@ -174,12 +174,12 @@ def report_data(
         "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     }
     told["data"]["rejected"] = len(told["data"]["rejected"])  # the rows stay with the data
-    story: dict[str, Any] = _plain(told)
-    return story
+    plain: dict[str, Any] = _plain(told)
+    return plain
 
 
 def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str) -> dict[str, Any]:
-    """Scores and learning curves of each method's runs: what a story has at the least."""
+    """Scores and learning curves of each method's runs: the least that report data has."""
     found: dict[str, Any] = _plain(
         {
             "metric": metric,

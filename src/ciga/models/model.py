@@ -4,7 +4,7 @@
       model.json            method, settings, classes, featuriser, data fingerprint, versions
       weights-1.safetensors weights of seed 1, and one such file for each further seed
       shift.safetensors     the shift gauge (absent where there is none)
-      story.json            scores, learning curves and advice from training, for the report (may be absent)
+      report.json           scores, learning curves and advice from training, for the report (may be absent)
 
 Nothing in a folder is executed, no file name is read from inside it, and everything is checked before use.
 """
@@ -73,7 +73,7 @@ class Model:
     fingerprint: str = ""
     versions: dict[str, str] = field(default_factory=versions)
     gauge: Gauge | None = None
-    story: dict[str, Any] = field(default_factory=dict)
+    report_data: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)  # of the estimator that made it
 
     # ---------------------------------------------------------------- use
@@ -165,7 +165,7 @@ class Model:
                 write_tensors(place / f"weights-{seed}.safetensors", member.state_dict(), {"format": FORMAT})
             if self.gauge is not None:
                 write_tensors(place / "shift.safetensors", self.gauge.tensors, {"format": FORMAT})
-            write_json(place / "story.json", self.story)
+            write_json(place / "report.json", self.report_data)
             write_json(place / "model.json", self._about())
 
     def _about(self) -> dict[str, Any]:
@@ -231,14 +231,15 @@ class Model:
                 model.gauge = Gauge.restore(tensors, shift, len(seeds), width, spec.classes)
             except (ValueError, KeyError, TypeError, CigaError):
                 raise CigaError(f"{folder / 'shift.safetensors'} does not fit the model.") from None
-        story = folder / "story.json"
-        model.story = read_json(story) if story.is_file() else {}
+        files = [folder / "report.json", folder / "story.json"]  # the second one up to version 0.1
+        written = next((file for file in files if file.is_file()), None)
+        model.report_data = {} if written is None else read_json(written)
         return model.to(device)
 
 
-def rule_of(story: Mapping[str, Any], method: str) -> str:
+def rule_of(report_data: Mapping[str, Any], method: str) -> str:
     """The rule that chose the epochs of a method's runs: a rival may have another one than the model."""
-    rule: str = story.get("rules", {}).get(method, story["selection"])
+    rule: str = report_data.get("rules", {}).get(method, report_data["selection"])
     return rule
 
 
