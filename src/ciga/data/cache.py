@@ -45,6 +45,12 @@ def raw_file(relative: str, *, url: str | None = None, sha256: str | None = None
 
     `source` tells a person where the file comes from, for the error that says what to put where. With a
     `sha256`, a file that is there already is checked too.
+
+    Args:
+        relative: The file's place below `data_home()`.
+        url: Where it can be downloaded; None: it cannot.
+        sha256: What its content must hash to; None: anything.
+        source: Where a person gets it.
     """
     path = data_home() / relative
     by_hand = f"get {path.name} from {source} and put it into {path.parent}"
@@ -61,7 +67,14 @@ def raw_file(relative: str, *, url: str | None = None, sha256: str | None = None
 
 
 def download(url: str, path: Path, sha256: str | None, by_hand: str) -> None:
-    """Fetch `url` to `path`; `by_hand` ends the error's sentence when that fails."""
+    """Fetch `url` to `path`; `by_hand` ends the error's sentence when that fails.
+
+    Args:
+        url: Where the file is.
+        path: Where it goes.
+        sha256: What its content must hash to; None: anything.
+        by_hand: What a person does instead, the end of the error's sentence.
+    """
     import pooch
 
     pooch.get_logger().setLevel("WARNING")
@@ -120,6 +133,13 @@ def cached(
     `key` holds every option the result depends on, and a `version` to be raised when the building code
     changes; of the `sources` the content counts. Two processes may build at once: both get whole data,
     and one of the two copies stays. A damaged entry is built again, with a warning.
+
+    Args:
+        name: The dataset's name.
+        key: Everything the result depends on.
+        sources: The files it is built from.
+        build: Builds it.
+        refresh: Build it even if it is there.
     """
     folder = cache_folder(name, key, sources)
     if not refresh and folder.exists():

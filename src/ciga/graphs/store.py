@@ -151,7 +151,7 @@ class GraphStore:
         self.walks = torch.cat(found)
 
     def subset(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any] | slice) -> GraphStore:
-        """The graphs at `indices` as a store of their own."""
+        """The graphs at `indices` as another store."""
         rows = self._rows(indices)
         node_rows = ranges(self.node_ptr[rows], self.num_nodes[rows])
         edge_rows = ranges(self.edge_ptr[rows], self.num_edges[rows])

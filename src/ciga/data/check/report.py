@@ -23,11 +23,11 @@ from ciga.scoring.stats import holm
 
 Values = NDArray[Any]
 
-#: Tests look at so many graphs of a split at most, drawn with a fixed seed: more only makes p smaller.
+#: The most graphs of a split that tests look at, drawn with a fixed seed: more only makes p smaller.
 SAMPLE = 5_000
 #: A difference is called a shift if it is both sure (Holm-corrected) and large enough to matter.
 SURE, LARGE = 0.01, 0.1
-#: Only so many features are listed by name.
+#: The number of features that are listed by name.
 LISTED = 20
 
 

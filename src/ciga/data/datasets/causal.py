@@ -38,9 +38,9 @@ class CausalDataset(Dataset):
 
     bias: float = tunable(0.9, [0.33, 0.6, 0.9], low=0, high=1, help="P(favoured spurious value) in training")
     seed: int = tunable(0, low=0, help="seed of the data")
-    train_per_class: int = tunable(3000, low=1, help="training graphs a class")
-    val_per_class: int = tunable(1000, low=1, help="graphs a class in each validation part")
-    test_per_class: int = tunable(1000, low=1, help="graphs a class in each test part")
+    train_per_class: int = tunable(3000, low=1, help="training graphs per class")
+    val_per_class: int = tunable(1000, low=1, help="graphs per class in each validation part")
+    test_per_class: int = tunable(1000, low=1, help="graphs per class in each test part")
     size_shift: bool = tunable(True, help="large graphs in ood_test")
     attributes: str = tunable("none", choices=KINDS, help="node features follow cause (fiif) or label (piif)")
     size: str = tunable("none", choices=KINDS, help="training sizes follow cause (fiif) or label (piif)")
@@ -74,7 +74,14 @@ class CausalDataset(Dataset):
         return {"attribute": self.attributes, "size": self.size}
 
     def graphs(self, split: str, draw: Draw, env: Ints, rng: np.random.Generator) -> GraphStore:
-        """The graphs of one split, one for each row of `draw`."""
+        """The graphs of one split, one for each row of `draw`.
+
+        Args:
+            split: The name of the part.
+            draw: Cause, label and spurious factors of each graph.
+            env: The environment of each graph, [n].
+            rng: The source of randomness.
+        """
         raise NotImplementedError
 
     # ---------------------------------------------------------------- what follows from it

@@ -141,7 +141,14 @@ def read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> Array:
 def superpixel_graphs(
     images: Array, colours: Array, progress: Progress = silent, workers: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Grey images [G, 28, 28] in colours [G] (0 green, 1 red): `x`, `edge_index`, `node_ptr`, `edge_ptr`."""
+    """Grey images [G, 28, 28] in colours [G] (0 green, 1 red): `x`, `edge_index`, `node_ptr`, `edge_ptr`.
+
+    Args:
+        images: Grey images, [G, 28, 28].
+        colours: 0 for green and 1 for red, [G].
+        progress: Told how far it is.
+        workers: The number of processes; None: one per core.
+    """
     try:
         import skimage.segmentation  # noqa: F401
     except ImportError:

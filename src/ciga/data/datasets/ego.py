@@ -49,7 +49,9 @@ class EgoGraphs(Dataset):
     descending: bool = tunable(False, help="train on the large degrees (or sizes) instead")
     fractions: tuple[float, ...] = tunable((0.6, 0.2, 0.2), help="shares of train, validation, test")
     mark_centre: bool = tunable(True, help="one more node feature: 1 at the node in question, else 0")
-    most_nodes: int = tunable(1000, low=2, help="keep so many nodes of a neighbourhood, the nearest first")
+    most_nodes: int = tunable(
+        1000, low=2, help="largest number of nodes of a neighbourhood; the nearest stay"
+    )
     seed: int = tunable(0, low=0)
 
     summary: ClassVar[str] = "node classification: k-hop ego-graphs of one large graph"
@@ -155,6 +157,14 @@ def ego_graphs(
 
     Neighbours are followed against and along the edges; a neighbourhood has all edges between its nodes.
     Columns: `node`, and the centre's `degree` in the large graph.
+
+    Args:
+        graph: The large graph: `x`, `edge_index`, `y` and perhaps `env`.
+        centres: The nodes whose neighbourhoods are wanted.
+        hops: Their radius.
+        most_nodes: The largest number of nodes that is kept.
+        mark_centre: Add a feature that is 1 at the centre.
+        progress: Told how far it is.
     """
     from scipy.sparse import csr_matrix
 

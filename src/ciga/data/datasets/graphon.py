@@ -58,9 +58,9 @@ class Graphon(CausalDataset):
     shift: ClassVar[str] = "attributes (FIIF or PIIF) + size"
     classes: ClassVar[int] = 3
 
-    train_per_class: int = tunable(1000, low=1, help="training graphs a class")
-    val_per_class: int = tunable(300, low=1, help="graphs a class in each validation part")
-    test_per_class: int = tunable(300, low=1, help="graphs a class in each test part")
+    train_per_class: int = tunable(1000, low=1, help="training graphs per class")
+    val_per_class: int = tunable(300, low=1, help="graphs per class in each validation part")
+    test_per_class: int = tunable(300, low=1, help="graphs per class in each test part")
     attributes: str = tunable("fiif", choices=KINDS, help="node features follow cause (fiif) or label (piif)")
     environments: int = tunable(2, low=1, help="training environments, each with its own sizes and bias")
     bias_spread: float = tunable(0.05, low=0, high=0.5, help="their biases go from bias - … to bias + …")
@@ -88,7 +88,14 @@ class Graphon(CausalDataset):
         return self.graphons
 
     def graphs(self, split: str, draw: Draw, env: Ints, rng: np.random.Generator) -> GraphStore:
-        """Draw the size from the environment, the edges from the graphon, the features from the attribute."""
+        """Draw the size from the environment, the edges from the graphon, the features from the attribute.
+
+        Args:
+            split: The name of the part.
+            draw: Cause, label and spurious factors of each graph.
+            env: The environment of each graph, [n].
+            rng: The source of randomness.
+        """
         nodes = self._sizes(split, draw, env, rng)
         edges, per_graph = sample_edges(
             [GRAPHONS[g] for g in self.graphons], draw.cause, nodes, self.density, rng

@@ -140,6 +140,14 @@ def miif(
     """Factors of both kinds: those called `fiif` follow the cause with `bias`, those called `piif` the label.
 
     `label_bias` is the strength of the latter, by default `bias` too.
+
+    Args:
+        bias: How strongly factors agree with the cause.
+        noise: P(the label is not the one of the cause).
+        label_bias: How strongly factors agree with the label.
+        structure: What the structure follows: fiif, piif or none.
+        attribute: What the attributes follow.
+        size: What the size follows.
     """
     by_kind = {"fiif": strengths(bias), "piif": strengths(bias if label_bias is None else label_bias)}
     kinds = {"structure": structure, "attribute": attribute, "size": size}

@@ -79,7 +79,14 @@ class OwnData(Dataset):
     def more_rules(
         self, rows: Rows, cut: NDArray[np.int64], shares: Sequence[float], progress: Progress
     ) -> dict[str, Callable[[], Parts]]:
-        """Further rules, for the rows `cut`."""
+        """Further rules, for the rows `cut`.
+
+        Args:
+            rows: All rows.
+            cut: Those that a rule has to deal out.
+            shares: Of train, validation and test.
+            progress: Told how far it is.
+        """
         return {}
 
     def describe(self, splits: Splits, notes: dict[str, str], progress: Progress) -> None:

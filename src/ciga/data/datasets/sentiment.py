@@ -166,7 +166,9 @@ def read_features(path: Path) -> Array:
         except (ValueError, KeyError) as error:
             raise CigaError(f"{path} does not hold `q` and its `scale`: get it again.") from error
     if x.ndim != 2:
-        raise CigaError(f"{path} holds an array of shape {x.shape} instead of one row a node: get it again.")
+        raise CigaError(
+            f"{path} holds an array of shape {x.shape} instead of one row per node: get it again."
+        )
     x = np.ascontiguousarray(x, dtype=np.float32)
     bad = ~np.isfinite(x).all(1)
     if bad.any():

@@ -4,7 +4,7 @@ Three classes, cycle, house and crane (K2,3), planted on a tree, a ladder or a w
 agrees with the motif with probability `bias`; the out-of-distribution parts are unbiased, and the test graphs
 about four times larger. The motif's own edges are the true invariant subgraph.
 
-| split | bias | sizes | graphs a class |
+| split | bias | sizes | graphs per class |
 |---|---|---|---|
 | `train` | as asked | small | 3000 |
 | `id_val`, `id_test` | as asked | small | 1000, 1000 |
@@ -43,7 +43,7 @@ class MotifDataset(CausalDataset):
         None, help="store edges in both directions; by default only `clean` does"
     )
     structure: str = tunable("fiif", choices=KINDS, help="the base follows cause (fiif) or label (piif)")
-    feature_dim: int = tunable(4, low=1, help="features a node: random, or all equal to the attribute")
+    feature_dim: int = tunable(4, low=1, help="features per node: random, or all equal to the attribute")
     extra_edges: float = tunable(0.05, low=0, high=1, help="random edges, as a share of a graph's edges")
     motifs: tuple[str, ...] = tunable(("cycle", "house", "crane"), help="one class each")
     bases: tuple[str, ...] = tunable(("tree", "ladder", "wheel"), help="the base each motif favours")
@@ -73,7 +73,14 @@ class MotifDataset(CausalDataset):
         return {"structure": self.structure, **super().kinds()}
 
     def graphs(self, split: str, draw: Draw, env: Ints, rng: np.random.Generator) -> GraphStore:
-        """Plant motif `draw.cause` on a base of family `draw.structure`."""
+        """Plant motif `draw.cause` on a base of family `draw.structure`.
+
+        Args:
+            split: The name of the part.
+            draw: Cause, label and spurious factors of each graph.
+            env: The environment of each graph, [n].
+            rng: The source of randomness.
+        """
         bases, base = self._choose(split, draw, rng)
         motifs = [MOTIFS[m] for m in self.motifs]
         both_ways = self.variant == "clean" if self.both_ways is None else self.both_ways
@@ -101,7 +108,7 @@ class MotifDataset(CausalDataset):
         for base, members in zip(self.bases, families, strict=True):
             if not members:
                 raise UsageError(
-                    f"{name}={limits[0]},{limits[1]}: no {base} has so many nodes, widen the range."
+                    f"{name}={limits[0]},{limits[1]}: no {base} has that number of nodes: widen the range."
                 )
         return families
 
@@ -163,9 +170,9 @@ class SPMotifMixed(MotifDataset):
 class FailureStudy(MotifDataset):
     """The paper's failure study: fewer graphs."""
 
-    train_per_class: int = tunable(600, low=1, help="training graphs a class")
-    val_per_class: int = tunable(200, low=1, help="graphs a class in each validation part")
-    test_per_class: int = tunable(200, low=1, help="graphs a class in each test part")
+    train_per_class: int = tunable(600, low=1, help="training graphs per class")
+    val_per_class: int = tunable(200, low=1, help="graphs per class in each validation part")
+    test_per_class: int = tunable(200, low=1, help="graphs per class in each test part")
 
 
 @register("failure-struc")

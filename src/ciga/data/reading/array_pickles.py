@@ -32,7 +32,7 @@ MOST_DIMENSIONS = 32
 
 
 class _RefusedError(Exception):
-    """The pickle asks for something that is no part of an array."""
+    """The pickle asks for something that is not part of an array."""
 
 
 @dataclass(frozen=True)

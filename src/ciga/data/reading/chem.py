@@ -93,7 +93,7 @@ def parse(smiles: str) -> Any:
 
 
 def _diagnose(smiles: str, text: str) -> MoleculeError:
-    """Whether the text is no SMILES at all, or one of an impossible molecule."""
+    """Whether the text is not SMILES at all, or is that of an impossible molecule."""
     chem = rdkit()
     loose = chem.MolFromSmiles(text, sanitize=False)
     if loose is None:

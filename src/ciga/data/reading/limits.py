@@ -12,7 +12,7 @@ from typing import IO, AnyStr
 
 from ciga.errors import CigaError
 
-#: A file of any size may take this much; a larger one so many times its size.
+#: Bytes that any file may take, and how many times its size a larger one may take.
 FLOOR, FACTOR = 1 << 28, 20
 #: The longest line of a text file, in characters: a row of a table, or one graph.
 LINE = 1 << 26

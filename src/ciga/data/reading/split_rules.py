@@ -47,7 +47,14 @@ def check_fractions(fractions: Sequence[float]) -> tuple[float, float, float]:
 
 
 def by_random(count: int, fractions: Sequence[float], seed: int, labels: Values | None = None) -> Parts:
-    """`count` rows at random; with `labels` each class is spread over the parts in proportion."""
+    """`count` rows at random; with `labels` each class is spread over the parts in proportion.
+
+    Args:
+        count: The number of rows.
+        fractions: The shares of train, validation and test.
+        seed: Of the permutation.
+        labels: The class of each row, if classes are to be spread.
+    """
     order = np.random.default_rng(seed).permutation(count)
     if labels is not None:
         _, code = np.unique(np.asarray(labels)[order], return_inverse=True)
@@ -74,7 +81,14 @@ def by_size(nodes: Tensor, fractions: Sequence[float], descending: bool = False)
 
 
 def by_degree(nodes: Tensor, edges: Tensor, fractions: Sequence[float], descending: bool = False) -> Parts:
-    """By average degree (directed edges per node), both counts [G]: sparse to train, dense to test."""
+    """By average degree (directed edges per node), both counts [G]: sparse to train, dense to test.
+
+    Args:
+        nodes: Of each graph.
+        edges: Of each graph.
+        fractions: The shares of train, validation and test.
+        descending: Dense graphs to train instead.
+    """
     return by_order((edges.double() / nodes.clamp(min=1)).numpy(), fractions, descending)
 
 
@@ -166,7 +180,15 @@ def by_scaffold(
     progress: Progress = silent,
     workers: int | None = None,
 ) -> Parts:
-    """By Murcko scaffold: frequent scaffolds to train, rare ones to test."""
+    """By Murcko scaffold: frequent scaffolds to train, rare ones to test.
+
+    Args:
+        smiles: The molecules.
+        fractions: The shares of train, validation and test.
+        seed: Orders scaffolds that are equally frequent.
+        progress: Told how far it is.
+        workers: The number of processes; None: as many as pay.
+    """
     from ciga.data.reading.featurise import scaffolds
 
     return by_group(scaffolds(smiles, progress, workers), fractions, seed)
@@ -186,7 +208,14 @@ def by_column(values: Sequence[str]) -> tuple[Parts, list[int]]:
 
 
 def hold_out(parts: Parts, share: float, seed: int, labels: Values | None = None) -> Parts:
-    """Take a random `share` of `train` as `id_val` (nothing when it is 0)."""
+    """Take a random `share` of `train` as `id_val` (nothing when it is 0).
+
+    Args:
+        parts: The parts so far.
+        share: Of the training rows.
+        seed: Of the choice.
+        labels: The class of each row, to be spread in proportion.
+    """
     if share == 0:
         return parts
     if not 0 < share < 1:

@@ -26,7 +26,7 @@ def read_numbers(path: Path, columns: int = 1, separator: str | None = ",") -> A
             table = np.loadtxt(path, dtype=np.int64, delimiter=separator, ndmin=2)
     except (ValueError, UnicodeDecodeError) as error:
         row = re.search(r"at row (\d+)", str(error))
-        # NumPy counts from 0 where a word is no number, and from 1 where a line has another length.
+        # NumPy counts from 0 where a word is not a number, and from 1 where a line has another length.
         line = int(row[1]) + ("could not convert" in str(error)) if row else None
         where = f"line {line} " if line else ""
         raise CigaError(f"{path} {where}is not {columns} whole number(s): get the file again.") from error
@@ -41,6 +41,13 @@ def store_of(edges: Array, graph: Array, x: torch.Tensor, y: Array, where: Path)
     """Pack text files' numbers: self-loops and repeated edges dropped, edges sorted, as PyG's readers do.
 
     `edges` [E, 2] and `graph` [N] (the graph of each node) count from 0 over all graphs; `x` [N, F]; `y` [G].
+
+    Args:
+        edges: The two ends of each edge, [E, 2].
+        graph: The graph of each node, [N], ascending.
+        x: Node features, [N, F].
+        y: Labels, [G].
+        where: The files, for errors.
     """
     nodes, graphs = len(graph), len(y)
     if (np.diff(graph) < 0).any() or graph[0] < 0 or graph[-1] >= graphs:
