@@ -35,8 +35,15 @@ def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) 
         # The width differs between datasets, not between trials: a preset's.
         settings = {"alpha": alpha, "width": {"x": 8, "y": 16}[dataset]}
         return json.dumps(
-            {"method": "m", "dataset": dataset, "data": {}, "seed": seed, "settings": settings}
-            | {"metric": "mcc", "selection": "ood-val", "selected": selected}
+            {"hash": "0", "method": "m", "dataset": dataset, "data": {}, "seed": seed, "settings": settings}
+            | {
+                "protocol": "ood",
+                "epochs": 1,
+                "seconds": 1.0,
+                "metric": "mcc",
+                "selection": "ood-val",
+                "selected": selected,
+            }
         )
 
     every = [(d, s) for d in ("x", "y") for s in (1, 2)]
@@ -61,8 +68,16 @@ def test_scores_stand_beside_one_that_no_threshold_moves(tmp_path: Path) -> None
             for rule, value in (("id-val", mcc), ("oracle", mcc + 0.1))
         }
         return json.dumps(
-            {"method": method, "dataset": dataset, "protocol": protocol, "metric": "mcc"}
-            | {"selection": "id-val", "selected": selected}
+            {"hash": "0", "method": method, "dataset": dataset, "protocol": protocol, "metric": "mcc"}
+            | {
+                "data": {},
+                "settings": {},
+                "seed": 1,
+                "epochs": 1,
+                "seconds": 1.0,
+                "selection": "id-val",
+                "selected": selected,
+            }
         )
 
     one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
