@@ -13,17 +13,8 @@ from ciga.graphs.store import Batch
 NEVER = -1e3
 
 
-class FittedNetwork(nn.Module):
+class Solved(nn.Module):
     """Buffers whose sizes only the data tell: a freshly built network takes those of the state it loads."""
-
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.classes = classes
-        self.hold("weight", torch.zeros(0, classes))  # [D, C]
-        self.hold("bias", torch.zeros(classes))
 
     def hold(self, name: str, value: Tensor) -> None:
         """Make or replace a buffer."""
@@ -35,6 +26,19 @@ class FittedNetwork(nn.Module):
             if stored is not None and stored.shape != own.shape:
                 self.hold(name, torch.empty(stored.shape, dtype=own.dtype, device=own.device))
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class FittedNetwork(Solved):
+    """A linear machine over features of graphs."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.classes = classes
+        self.hold("weight", torch.zeros(0, classes))  # [D, C]
+        self.hold("bias", torch.zeros(classes))
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The non-zero features of the graphs: (graph [M], feature [M], value [M])."""
