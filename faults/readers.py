@@ -484,11 +484,13 @@ def _journal(folder: Path) -> None:
 
 
 def _task() -> Any:
-    from ciga.runs.tune import Task
+    from ciga.runs.tune import Search
 
     given = {"train_per_class": 4, "val_per_class": 2, "test_per_class": 2}
     short = {"layers": 1, "width": 4, "epochs": 1}
-    return Task("spmotif-struc", "erm", data=given, settings=short, preset="none", over={"lr": (0.001, 0.01)})
+    return Search(
+        "spmotif-struc", "erm", over={"lr": (0.001, 0.01)}, data=given, settings=short, preset="none"
+    )
 
 
 def _read_journal(folder: Path) -> Any:

@@ -160,6 +160,22 @@ class Client:
         pass
 
 
+def test_a_worker_of_another_version_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runs have other hashes: what comes back is not what was asked for."""
+
+    class Other(Client):
+        def submit(self, function: Any, said: dict[str, Any], files: Any, **more: Any) -> Future:
+            return Future({"status": "done", "record": {"hash": "0123456789abcdef"}})
+
+    monkeypatch.setattr(distributed, "Client", lambda *args, **kwargs: Other(place.root / "elsewhere"))
+    runs = place.root / "runs"
+    state = Pool(place.plans("erm"), Records([runs]), Cluster("tcp://nowhere"), device="cpu").run()
+    assert state.done == 0
+    assert state.failed
+    assert all("another version of ciga" in error for error in state.failed.values())
+    assert not list(runs.glob("*/record.json"))
+
+
 def test_a_worker_without_our_folder_or_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is sent the data, once, and its records come home."""
     client = Client(place.root / "elsewhere")

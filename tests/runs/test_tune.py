@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ciga.errors import UsageError
+from ciga.errors import CigaError, UsageError
 from ciga.runs import plan as plan_module
 from ciga.runs import tune
 from ciga.runs.plan import execute, plan
@@ -310,6 +310,23 @@ def test_a_trial_that_fails_counts(tmp_path: Path) -> None:
     found = tune.tune(asked, tmp_path / "journal", 5, tmp_path / "runs", device="cpu")
     assert tune.counts(found) == {"fail": 2}
     assert all("size" in t.user_attrs["error"] for t in found.trials)
+
+
+@pytest.mark.parametrize("damage", ["cut", "key", "bytes", "deep"])
+def test_a_damaged_journal_is_one_sentence(tmp_path: Path, damage: str) -> None:
+    journal = tmp_path / "journal"
+    asked = task(over={"lr": [0.001]})
+    tune.tune(asked, journal, 1, tmp_path / "runs", device="cpu")
+    lines = journal.read_bytes().splitlines()
+    spoil = {
+        "cut": lines[1][:20],
+        "key": b'{"op_code": 4, "worker_id": "x"}',
+        "bytes": b"\xff\xfe" + lines[1],
+        "deep": b"[" * 100_000,
+    }
+    journal.write_bytes(b"\n".join([lines[0], spoil[damage], *lines[2:]]) + b"\n")
+    with pytest.raises(CigaError, match=r"is damaged .* delete it to search anew"):
+        tune.tune(asked, journal, 1, tmp_path / "runs", device="cpu")
 
 
 def test_a_file_that_is_something_else_is_not_written_to(tmp_path: Path) -> None:

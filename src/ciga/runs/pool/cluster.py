@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ciga.errors import CigaError, MissingExtra
+from ciga.runs.plan import plan
 from ciga.runs.pool.executors import Event, Take, WorkerProcess
 from ciga.runs.pool.job import Job
 from ciga.runs.spec import RunSpec
@@ -90,7 +91,10 @@ class Cluster:
             take(Event(task, "died", outcome))
         elif outcome["status"] != "no-data" or not self._send(task, outcome):
             record = outcome.pop("record", None)
-            if record is not None:
+            if record is not None and record["hash"] != plan(self.jobs[task].spec).hash:
+                said = "its worker has another version of ciga: install the same one everywhere"
+                outcome = {"status": "failed", "error": said}
+            elif record is not None:
                 _keep(record, Path(self.jobs[task].runs_dir))
             take(Event(task, "end", outcome))
 

@@ -11,13 +11,15 @@ from typing import Any
 
 from filelock import FileLock
 
-from ciga.errors import MissingExtra, UsageError
+from ciga.errors import CigaError, MissingExtra, UsageError
 from ciga.files import atomic
 from ciga.parallel import alive
 from ciga.runs.tune.space import Search
 
 #: Trials before the median of the others may end one.
 STARTUP = 5
+#: What Optuna raises where a journal does not say what it should.
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError)
 
 
 def study(search: Search, storage: str | Path, sampler_seed: int = 0) -> Any:
@@ -35,14 +37,23 @@ def study(search: Search, storage: str | Path, sampler_seed: int = 0) -> Any:
     path = Path(storage)
     _check_journal(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return optuna.create_study(
-        study_name=search.name(),
-        storage=JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path))),
-        sampler=_sampler(search, sampler_seed),
-        pruner=optuna.pruners.MedianPruner(STARTUP, n_warmup_steps=warmup),
-        direction="maximize",
-        load_if_exists=True,
-    )
+    sampler = _sampler(search, sampler_seed)
+    try:
+        made = optuna.create_study(
+            study_name=search.name(),
+            storage=JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path))),
+            sampler=sampler,
+            pruner=optuna.pruners.MedianPruner(STARTUP, n_warmup_steps=warmup),
+            direction="maximize",
+            load_if_exists=True,
+        )
+        made.get_trials(deepcopy=False)  # reads what the journal holds
+    except DAMAGE as error:
+        raise CigaError(
+            f"{path} is damaged ({type(error).__name__}): delete it to search anew. Finished runs are kept "
+            "in the runs folder, and are not run again."
+        ) from None
+    return made
 
 
 class JournalLock:
