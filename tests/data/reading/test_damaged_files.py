@@ -22,7 +22,7 @@ from ciga.data.datasets.sentiment import read_features
 from ciga.data.reading import limits
 from ciga.data.reading.arrays import read_npz
 from ciga.data.reading.graph_files import read_graphs
-from ciga.data.reading.tables import read_table
+from ciga.data.reading.tables import columns_of, read_table
 from ciga.errors import CigaError
 
 GOOD = {"x": [[1.0], [2.0]], "edges": [[0, 1]], "y": 1}
@@ -208,3 +208,15 @@ def test_numbers_that_would_change_are_set_aside(tmp_path: Path) -> None:
         "x is not a table of numbers",
         "too many nodes",
     ]
+
+
+@pytest.mark.parametrize("packing", ["gz", "bz2", "xz"])
+def test_the_header_of_a_cut_table_is_one_sentence(tmp_path: Path, packing: str) -> None:
+    module: Any = {"gz": gzip, "bz2": bz2, "xz": lzma}[packing]
+    rows = "".join(f"{i},{i * 7919 % 1000}\n" for i in range(2000))
+    whole = module.compress(f"smiles,label\n{rows}".encode())
+    for content in (whole[:30], whole[:10] + b"\0" * 20 + whole[30:], b""):
+        file = tmp_path / f"t.csv.{packing}"
+        file.write_bytes(content)
+        with pytest.raises(CigaError):
+            columns_of(file)

@@ -14,6 +14,7 @@ import lzma
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -98,7 +99,7 @@ def read_chunks(path: str | Path, columns: Sequence[str], size: int = 8192) -> I
     if not path.stat().st_size:
         raise CigaError(f"{path} is empty.")
     columns = list(dict.fromkeys(columns))
-    try:
+    with _whole(path):
         if kind == MOLECULES:
             with COMPRESSED.get(packing, open)(path, "rb") as binary:
                 yield from _smi_chunks(binary, path, columns, size)
@@ -107,6 +108,13 @@ def read_chunks(path: str | Path, columns: Sequence[str], size: int = 8192) -> I
                 yield from _csv_chunks(binary, path, DELIMITERS[kind], columns, size)
         else:
             yield from _parquet_chunks(path, packing, columns, size)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """What libraries say of a damaged file, in one sentence."""
+    try:
+        yield
     except DAMAGE as error:
         raise CigaError(f"{path} is damaged or cut short ({error}): get it again.") from error
     except OSError as error:
@@ -121,8 +129,9 @@ def columns_of(path: str | Path) -> list[str]:
     path = Path(path)
     kind, packing = _suffixes(path)
     if kind not in (*DELIMITERS, MOLECULES):
-        return list(_parquet(path, packing).schema_arrow.names)
-    with COMPRESSED.get(packing, open)(path, "rb") as binary:
+        with _whole(path):
+            return list(_parquet(path, packing).schema_arrow.names)
+    with _whole(path), COMPRESSED.get(packing, open)(path, "rb") as binary:
         if kind == MOLECULES:
             return _smi_names(next(limits.lines(binary, path), b""))[0]
         return _header(binary, path, DELIMITERS[kind])[0]
