@@ -63,7 +63,7 @@ def attack(home: Path, quick: bool, seed: int, only: list[str]) -> list[Tally]:
     plans: dict[str, Callable[[], list[Tally]]] = {
         "signals": lambda: [
             interruptions.signals(
-                ground(), rng("signals"), 12 if quick else 66, swift if quick else interruptions.COMMANDS
+                ground(), rng("signals"), 11 if quick else 66, swift if quick else interruptions.COMMANDS
             )
         ],
         "disks": lambda: [
@@ -71,8 +71,8 @@ def attack(home: Path, quick: bool, seed: int, only: list[str]) -> list[Tally]:
                 ground(), rng("disks"), 10 if quick else 66, swift if quick else interruptions.COMMANDS
             )
         ],
-        "lines": lambda: [lines.wrong(ground().base, home / "lines", rng("lines"), 60 if quick else 240)],
-        "fuzz": lambda: fuzz.every(home / "fuzz", seed, 30 if quick else 700),
+        "lines": lambda: [lines.wrong(ground().base, home / "lines", rng("lines"), 40 if quick else 300)],
+        "fuzz": lambda: fuzz.every(home / "fuzz", seed, 20 if quick else 700),
     }
     if not quick:
         from faults import cluster

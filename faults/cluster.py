@@ -41,7 +41,9 @@ from ciga.methods.erm import ERM
 @register("mine")
 @dataclass
 class Mine(ERM):
-    pass
+    """ERM under another name."""
+
+    summary = "mine"
 """
 
 

@@ -455,6 +455,7 @@ from ciga.options import tunable
 @dataclass
 class Mine(Method):
     """Mine."""
+    summary = "mine"
     strength: float = tunable(1.0, [1.0, 2.0], low=0.0)
     def loss(self, network, batch, step):
         return {"risk": network(batch).square().mean()}
