@@ -41,8 +41,6 @@ from ciga.methods.erm import ERM
 @register("mine")
 @dataclass
 class Mine(ERM):
-    """ERM under another name."""
-
     summary = "mine"
 """
 
