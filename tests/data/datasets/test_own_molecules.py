@@ -15,6 +15,7 @@ from ciga.data.datasets.own_molecules import rejected_rows
 from ciga.data.reading import featurise as molecules
 from ciga.errors import CigaError, UsageError
 from ciga.graphs.splits import Splits
+from ciga.runs.plan import Plan, execute, plan
 
 TAILS = ["", "C", "CC", "OC", "NC", "FC", "ClC", "BrC", "CCC", "OCC"]
 CORES = [
@@ -57,6 +58,27 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def build(path: Path, **options: Any) -> Splits:
     return make("csv", {"path": str(path), **options}).build()
+
+
+def test_an_edited_file_is_another_run(table: Path, tmp_path: Path) -> None:
+    def planned() -> Plan:
+        files = {"path": str(table), "val_path": str(further / "mols.csv"), "test_path": str(table)}
+        return plan("molecules", "erm", data=files, settings={"epochs": 1, "width": 4, "layers": 1})
+
+    further = tmp_path / "further"
+    further.mkdir()
+    write(further / "mols.csv", [",".join(row) for row in good_rows()[:20]])
+    before = planned()
+    assert planned().hash == before.hash
+    first = execute(before, tmp_path / "runs")
+    for edited, rows in ((table, good_rows()[::2]), (further / "mols.csv", good_rows()[:30])):
+        write(edited, [",".join(row) for row in rows])
+        after = planned()
+        assert after.hash != before.hash
+        before = after
+    again = execute(after, tmp_path / "runs")
+    assert again["fingerprint"] != first["fingerprint"]
+    assert again["hash"] == after.hash
 
 
 def test_scaffold_is_the_default_and_no_scaffold_is_on_both_sides(table: Path) -> None:

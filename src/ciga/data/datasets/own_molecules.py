@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ciga.data.cache import file_hash
 from ciga.data.dataset import datasets, register
 from ciga.data.datasets.own_data import COLUMN_RULES, OwnData
 from ciga.data.datasets.own_data import rejected_rows as rejected_rows
@@ -53,6 +54,10 @@ class OwnMolecules(OwnData):
         "scaffold", "cluster", "similarity", "size", "degree", "random", *COLUMN_RULES, "files",
     )  # fmt: skip
     example: ClassVar[str] = "path=FILE.csv smiles=COLUMN label=COLUMN"
+
+    def identity(self) -> dict[str, str]:
+        # By part, not by name: files of two folders may share one.
+        return {part or "path": file_hash(path) for part, path in self.files().items() if path.is_file()}
 
     def files(self) -> dict[str, Path]:
         files = {"": self.path, "ood_val": self.val_path, "ood_test": self.test_path}
