@@ -38,7 +38,7 @@ def fit(
     method: Annotated[str, typer.Option(help="A method (see: ciga methods).")] = "ciga-v2",
     seeds: Annotated[int, typer.Option(help="Networks of the ensemble.", min=1)] = 3,
     tune: Annotated[int, typer.Option(help="First search settings with this number of trials.", min=0)] = 0,
-    epochs: Annotated[int | None, typer.Option(help="At most so many (same as --set epochs=N).")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs (--set epochs=N).")] = None,
     set_: Pairs = [],  # noqa: B006 (typer copies it)
     data: DataPairs = [],  # noqa: B006
     settings: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
@@ -121,7 +121,7 @@ def predict(
     if loaded.gauge is not None:
         typer.echo(
             f"{totals.flagged:,} ({100 * totals.flagged / good:.1f} %) are unlike the training data: "
-            "do not lean on those (column shift).",
+            "do not rely on them (column shift).",
             err=True,
         )
     typer.echo(f"predictions: {out}", err=True)
@@ -136,8 +136,8 @@ def explain(
     smiles: Smiles = None,
     label: Annotated[str | None, typer.Option(help="The column of true classes, if there is one.")] = None,
     part: Annotated[str | None, typer.Option(help="Without FILE: ood_test, id_val …")] = None,
-    most: Annotated[int, typer.Option(help="Look at so many rows at most.", min=1)] = 5000,
-    gallery: Annotated[int, typer.Option(help="Draw so many graphs at most.", min=1)] = 150,
+    most: Annotated[int, typer.Option(help="Maximum number of rows to look at.", min=1)] = 5000,
+    gallery: Annotated[int, typer.Option(help="Maximum number of graphs to draw.", min=1)] = 150,
     plugin: Plugins = [],  # noqa: B006
     device: Device = "auto",
     json_: AsJson = False,

@@ -40,7 +40,7 @@ class Dataset:
 
 
 def _check(cls: type[Any]) -> None:
-    """Refuse what is no dataset; what `build` returns is checked when it does, whoever calls it."""
+    """Refuse what is not a dataset; what `build` returns is checked when it does, whoever calls it."""
     check_class(cls, Dataset, "dataset", {"build": "def build(self, progress):"})
     build = vars(cls).get("build")
     if build is None:

@@ -112,5 +112,5 @@ def part_of(batch: Batch, mask: Tensor) -> Batch:
         pair=number[batch.pair[chosen].long()],
         pair_batch=batch.pair_batch[mask],
         edge_truth=None if batch.edge_truth is None else batch.edge_truth[chosen],
-        walks=None,  # of the part: what was cut off shall not show
+        walks=None,  # of the part: what was cut off must not show
     )

@@ -76,7 +76,7 @@ class Method(Generic[N]):
     #: With `classifier_input=raw`, do its logits depend on the subgraph alone? A method whose subgraph is
     #: soft by nature has no such barrier, and says so.
     barrier: ClassVar[bool] = False
-    #: Is its epoch chosen by what G_c tells less what G_s tells? Only for methods that extract.
+    #: Is its epoch chosen by the score on G_c minus the probe's score on G_s? Only for methods that extract.
     selects_by_rest: ClassVar[bool] = False
     scms: ClassVar[tuple[str, ...]] = ()  # the SCMs it is meant for
     #: Solved by `fit` instead of by epochs of `loss` (kernel methods).

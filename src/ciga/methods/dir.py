@@ -1,4 +1,4 @@
-"""DIR: risks under interventions on the spurious part shall be low, and all alike."""
+"""DIR: risks under interventions on the spurious part must be low, and all alike."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DIR(ExtractingMethod):
 
     The interventions are the spurious parts of the batch: each graph's G_c is judged beside every G_s, the
     two predictions joined as c_i * sigma(s_j). The spurious head learns from its own cross-entropy alone,
-    on a representation whose gradient is stopped: it shall know the shortcut, not shape the subgraph.
+    on a representation whose gradient is stopped: it should know the shortcut, not shape the subgraph.
     Predictions come from G_c.
     """
 

@@ -22,7 +22,7 @@ class VREx(EnvironmentMethod):
     batch with one environment has variance 0.
     """
 
-    summary = "the risks of the environments shall not differ"
+    summary = "the risks of the environments must not differ"
 
     penalty: float = tunable(1.0, [0.01, 0.1, 1, 10, 100], low=0.0, help="weight of the risks' variance")
     delay: int = tunable(0, [0, 500], low=0, help="optimisation steps before the penalty counts")

@@ -32,7 +32,7 @@ from ciga.graphs.store import Batch, GraphStore
 from ciga.nn.readout import mean_of
 
 MEASURES = ("size", "features", "embedding")
-#: Reference statistics come from at most so many training graphs, drawn with a fixed seed.
+#: Reference statistics come from at most this number of training graphs, drawn with a fixed seed.
 SAMPLE = 10_000
 #: A column's spread is taken as at least this, so that one constant in training has a scale.
 LEAST_SPREAD = 0.05

@@ -12,7 +12,7 @@ from torch import Tensor
 from ciga.graphs.store import Batch
 from ciga.graphs.walks import return_probabilities
 
-#: Return probabilities up to so many steps: cycles up to this length are seen.
+#: Return probabilities up to this number of steps: cycles up to this length are seen.
 STEPS = 8
 
 

@@ -61,7 +61,7 @@ def train_epoch(
                 check_terms(method, terms)
             terms = {**terms, **gate_cost(network)}
         except (IndexError, RuntimeError, ValueError) as error:
-            # Weights beyond all bounds may fail in many ways, all for one reason. (NaN is below nothing.)
+            # Weights that diverged may fail in many ways, all for one reason. (NaN is below nothing.)
             if all(bool(p.abs().max() < 1e10) for p in network.parameters() if p.numel()):
                 raise
             raise CigaError(

@@ -14,7 +14,7 @@ from ciga.options import tunable
 class Training:
     """The schedule: the same for every method on a dataset."""
 
-    epochs: int = tunable(100, low=1, help="at most so many")
+    epochs: int = tunable(100, low=1, help="maximum number of epochs")
     warmup: int = tunable(20, low=0, help="epochs before early stopping may count (the paper's pretraining)")
     patience: int = tunable(5, low=1, help="epochs without a better validation score before stopping")
     batch_size: int = tunable(32, [32, 64, 128], low=1)

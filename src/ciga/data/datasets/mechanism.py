@@ -99,7 +99,7 @@ class Mechanism:
         cause, env = np.asarray(cause, dtype=np.int64), np.asarray(env, dtype=np.int64)
         if cause.ndim != 1 or cause.shape != env.shape:
             raise UsageError(
-                f"cause and environment need one number a graph each, not {cause.shape} and {env.shape}."
+                f"cause and environment need one number per graph each, not {cause.shape} and {env.shape}."
             )
         if cause.size and not (cause.min() >= 0 and cause.max() < classes):
             raise UsageError(f"A cause is a number from 0 to {classes - 1}.")

@@ -110,7 +110,7 @@ def read_graph_chunks(
 ) -> Iterator[GraphFile]:
     """The graphs of a file, `size` at a time: a .jsonl file larger than memory can be read.
 
-    `widths` are the numbers of node and edge features a graph must have (-1: none at all).
+    `widths` are the numbers of node and edge features that each graph must have (-1: none at all).
     """
     if path.suffix == ".safetensors":
         yield read_graphs(path)

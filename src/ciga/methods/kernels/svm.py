@@ -19,7 +19,7 @@ from ciga.scoring.selection import default_selector
 
 GRID = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 BATCH = 512
-#: Up to so many graphs the kernel matrix is made once; beyond, libsvm asks for its rows.
+#: Up to this number of graphs the kernel matrix is made once; beyond, libsvm asks for its rows.
 GRAM = 10_000
 
 F = TypeVar("F", bound=FittedNetwork, default=FittedNetwork)
