@@ -102,3 +102,28 @@ def test_who_is_alive() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert not alive(gone.pid)
+
+
+def test_the_folders_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys
+from ciga.parallel import parallel_map
+killed = sys.argv[1] == "kill"
+
+def end(done, total, what):
+    if killed and done:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+print(len(parallel_map(abs, list(range(400)), end, "numbers", workers=2, chunk=10)))
+"""
+    source = str(Path(__file__).parents[1] / "src")
+    environment = {**os.environ, "PYTHONPATH": source, "TMPDIR": str(tmp_path)}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program, how], env=environment, capture_output=True, text=True, check=False
+        )
+        for how in ("kill", "live")
+    ]
+    assert found[0].returncode == -signal.SIGKILL, found[0].stderr
+    assert found[1].stdout.strip() == "400", found[1].stderr
+    assert [p.name for p in tmp_path.iterdir() if "scratch" in p.name] == []

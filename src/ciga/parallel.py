@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from ciga.files import scratch
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -50,8 +52,16 @@ def parallel_map(
         return out
     from joblib import Parallel, delayed, parallel_config
 
-    with parallel_config(
-        "loky", inner_max_num_threads=1, initializer=end_with_parent, initargs=(os.getpid(),)
+    # joblib would leave its folder in shared memory when this process is killed: ours is removed by the next.
+    with (
+        scratch() as place,
+        parallel_config(
+            "loky",
+            inner_max_num_threads=1,
+            temp_folder=str(place),
+            initializer=end_with_parent,
+            initargs=(os.getpid(),),
+        ),
     ):
         pool: Any = Parallel(n_jobs=workers, return_as="generator", batch_size=1, max_nbytes=None)
         for results in pool(delayed(_apply)(function, piece) for piece in chunks):
