@@ -30,6 +30,7 @@ from ciga.cli.bench_options import (
     variation_of,
 )
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
+from ciga.cli.screen import next_step
 
 if TYPE_CHECKING:
     from ciga.bench.grid import Variation
@@ -117,6 +118,7 @@ def bench(
 
         report_bench([r for p in todo if (r := records.find(p.config)) is not None], report)
         typer.echo(f"report: {report}", err=True)
+    next_step(f"ciga {'figure' if name.startswith('figure') else 'table'} {name}", "shows what came out")
     raise typer.Exit(code)
 
 
@@ -249,7 +251,6 @@ def _advise(shown: Any, result: Any, records: Records, seeds: Sequence[int]) -> 
     """What to type for the runs that are missing, and how long that takes."""
     from ciga.bench.grid import plans
     from ciga.bench.slices import quick
-    from ciga.cli.screen import next_step
     from ciga.errors import UsageError
     from ciga.parallel import cores
     from ciga.runs.estimate import Estimate, hours

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, DataPairs, Plugins
+from ciga.cli.screen import next_step
 from ciga.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def prepare(name: Name, data: DataPairs = [], plugin: Plugins = [], json_: AsJso
         f"{name} is ready after {seconds:.1f} s: " + ", ".join(f"{p} {n:,}" for p, n in sizes.items()) + "."
     )
     typer.echo(f"Caches are in {cache_home()} (set CIGA_CACHE to change that).")
+    next_step(f"ciga data stats {name}", "counts it")
 
 
 @app.command()
@@ -110,6 +112,10 @@ def check(
         typer.echo(json.dumps(report.as_dict()))
     else:
         Console().print(report)
+        if path is None:
+            next_step(f"ciga run {name} ciga-v2", "trains on it")
+        else:
+            next_step(f"ciga fit {name} --out model", "trains on it; with the same options as here")
 
 
 def which(name: str) -> tuple[str, Path | None]:

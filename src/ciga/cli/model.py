@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, Preset, RunsDir
+from ciga.cli.screen import next_step, warn
 from ciga.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,14 +118,15 @@ def predict(
     good = max(totals.rows - totals.errors, 1)
     typer.echo(f"{totals.rows:,} rows: {counts or 'none could be predicted'}.", err=True)
     if totals.errors:
-        typer.echo(f"{totals.errors:,} rows could not be read: see the column error.", err=True)
+        warn(f"{totals.errors:,} rows could not be read: see the column error.")
     if loaded.gauge is not None:
-        typer.echo(
+        warn(
             f"{totals.flagged:,} ({100 * totals.flagged / good:.1f} %) are unlike the training data: "
-            "do not rely on them (column shift).",
-            err=True,
+            "do not rely on them (column shift)."
         )
     typer.echo(f"predictions: {out}", err=True)
+    if loaded.method.extracts:
+        next_step(f"ciga explain {model} {file}", "shows which part of each graph the answers rest on")
 
 
 def explain(
@@ -193,6 +195,7 @@ def explain(
             f"precision@k {examined.quality['precision_at_k']:.3f}."
         )
     typer.echo(f"report: {out}")
+    next_step(f"ciga export {model}", "writes the model for other programs")
 
 
 def export(

@@ -32,6 +32,13 @@ def next_step(command: str, why: str = "") -> None:
     typer.echo(f"Next:  {command}" + (f"   ({why})" if why else ""), err=True)
 
 
+def warn(text: str) -> None:
+    """A warning on standard error, in yellow where there is colour."""
+    from rich.console import Console
+
+    Console(stderr=True, soft_wrap=True).print(text, style="yellow", markup=False, highlight=False)
+
+
 def complete(kind: str) -> Callable[[str], list[str]]:
     """What the shell offers after Tab: the methods, datasets or exhibits that begin so."""
 
