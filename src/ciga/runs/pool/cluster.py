@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import logging
 import os
 import platform
 import queue
@@ -29,6 +30,9 @@ from ciga.runs.spec import RunSpec
 
 Files = Mapping[str, bytes]  # name -> content, of a folder that `ciga.data.cache` wrote
 
+#: Dask's tracebacks about a lost scheduler: we say it in one sentence.
+NOISY = ("distributed", "distributed.client", "distributed.core", "distributed.utils", "tornado", "asyncio")
+
 
 class Cluster:
     """Dask as an `Executor`: others take up a lost worker's runs, from its checkpoint if they see it."""
@@ -42,6 +46,8 @@ class Cluster:
             from distributed.security import Security
         except ImportError:
             raise MissingExtra("dask.distributed", "cluster") from None
+        for name in NOISY:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         self.address = address
         if address.startswith("tls:") and not Security().get_connection_args("client").get("ssl_context"):
             raise CigaError(
