@@ -189,6 +189,15 @@ def test_a_worker_without_our_folder_or_files(place: Place, monkeypatch: pytest.
     assert (place.root / "elsewhere" / todo[0].hash / "weights.last.safetensors").is_file()
 
 
+def test_a_scheduler_without_workers_is_one_sentence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(place.root / "elsewhere")
+    monkeypatch.setattr(client, "nthreads", dict)
+    monkeypatch.setattr(distributed, "Client", lambda *args, **kwargs: client)
+    monkeypatch.setattr("ciga.runs.pool.cluster.PATIENCE", 0.1)
+    with pytest.raises(CigaError, match="has no workers: start some"):
+        Pool(place.plans("erm"), Records([place.root / "runs"]), Cluster("tcp://nowhere"), device="cpu").run()
+
+
 def test_no_scheduler() -> None:
     with pytest.raises(CigaError, match="No Dask scheduler answers"):
         Cluster("tcp://127.0.0.1:1")

@@ -33,6 +33,9 @@ Files = Mapping[str, bytes]  # name -> content, of a folder that `ciga.data.cach
 #: Dask's tracebacks about a lost scheduler: we say it in one sentence.
 NOISY = ("distributed", "distributed.client", "distributed.core", "distributed.utils", "tornado", "asyncio")
 
+#: Seconds to wait for the first worker.
+PATIENCE = 60.0
+
 
 class Cluster:
     """Dask as an `Executor`: others take up a lost worker's runs, from its checkpoint if they see it."""
@@ -66,9 +69,20 @@ class Cluster:
     def slots(self) -> int:
         now = time.monotonic()
         if now - self.counted > 2.0:  # asking the scheduler takes a while; workers come and go
-            with self._answering():
-                self.threads, self.counted = sum(self.client.nthreads().values()), time.monotonic()
+            self.threads, self.counted = self._count(), time.monotonic()
+        until = now + PATIENCE
+        while not self.threads:  # with nobody to do them, runs would count as not started
+            if time.monotonic() > until:
+                raise CigaError(
+                    f"The scheduler at {self.address} has no workers: start some, then try again."
+                )
+            time.sleep(0.5)
+            self.threads, self.counted = self._count(), time.monotonic()
         return self.threads
+
+    def _count(self) -> int:
+        with self._answering():
+            return sum(self.client.nthreads().values())
 
     def start(self, task: str, job: Job) -> None:
         self.jobs[task] = job
