@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from ciga.data.reading import limits
-from ciga.errors import CigaError, MissingExtra, UsageError, unknown
+from ciga.data.reading import limits, parquet
+from ciga.errors import CigaError, UsageError, unknown
 from ciga.files import atomic
 
 COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
@@ -307,19 +307,7 @@ def _places(header: Sequence[str], columns: Sequence[str], path: Path) -> dict[s
 
 
 def _parquet(path: Path, packing: str) -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables") from None
-    source: Any = path
-    if packing:
-        with COMPRESSED[packing](path, "rb") as binary:
-            source = pa.BufferReader(limits.read_whole(binary, path))
-    try:
-        return pq.ParquetFile(source)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CigaError(f"{path} is damaged or not a Parquet file ({error}): get it again.") from error
+    return parquet.open_file(path, COMPRESSED[packing] if packing else None)
 
 
 def _parquet_chunks(path: Path, packing: str, columns: Sequence[str], size: int) -> Iterator[Table]:
@@ -328,24 +316,9 @@ def _parquet_chunks(path: Path, packing: str, columns: Sequence[str], size: int)
     if not file.metadata.num_rows:
         raise CigaError(f"{path} has columns but no rows.")
     done = 0
-    for batch in _batches(file, path, columns, size):
-        values = {name: [_text(v) for v in batch.column(name).to_pylist()] for name in columns}
-        yield Table(values, list(range(done + 1, done + batch.num_rows + 1)))
-        done += batch.num_rows
-
-
-def _batches(file: Any, path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
-    import pyarrow as pa
-
-    try:
-        yield from file.iter_batches(batch_size=size, columns=list(columns))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise CigaError(f"{path} is damaged ({reason}): get it again.") from error
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).strip()
+    for values, rows in parquet.read_batches(file, path, columns, size):
+        yield Table(values, list(range(done + 1, done + rows + 1)))
+        done += rows
 
 
 # ---------------------------------------------------------------- small things
