@@ -49,6 +49,17 @@ def test_dry_run(run: Run) -> None:
     assert "360 runs, 0 recorded, 360 missing" in out
 
 
+def test_dry_run_with_options_of_the_dataset(run: Run) -> None:
+    """A long line of options left no room for the methods and the numbers."""
+    given = [f"--data={key}=1000" for key in ("train_per_class", "val_per_class", "test_per_class")]
+    code, out, _ = run("bench", "table-spmotif", *given, "--datasets=spmotif-struc-0.60", "--dry-run")
+    assert code == 0
+    table = out.rpartition("table-spmotif:")[0]
+    assert fits(table)
+    assert {"runs", "time", "55"} <= set(table.split())
+    assert all(f"{key}=1000" in table for key in ("train_per_class", "val_per_class", "test_per_class"))
+
+
 def test_runs(run: Run, tmp_path: Path) -> None:
     """AUDIT U6: the score was cut at 80 columns."""
     code, out, said = run("runs")

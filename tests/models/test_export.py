@@ -30,6 +30,9 @@ def made(
                 buffer.normal_()
             elif name.endswith("running_var"):
                 buffer.uniform_(0.5, 2.0)
+        for name, parameter in network.named_parameters():
+            if name == "gate.openness":
+                torch.nn.init.uniform_(parameter, -4.0, 4.0)  # some open, some closed
         networks.append(network)
     return Model(method, chosen.flat(), spec, ["a", "b", "c"], "accuracy", list(range(members)), networks)
 
@@ -41,6 +44,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("ciga-v1", {"conv": "gcn", "scorer": "inner", "readout": "attention"}),
     ("ciga-v2", {"conv": "gin", "budget": "count", "size": 4, "classifier_input": "raw", "members": 2}),
     ("ciga-v2", {"conv": "gcn-ogb", "budget": "threshold", "size": 0.5, "readout": "max"}),
+    ("erm", {"conv": "gin", "gate_price": 0.01}),
+    ("ciga-v2", {"conv": "gin", "gate_price": 0.01, "classifier_input": "raw"}),
     ("ciga-v1", {"conv": "gin", "budget": "capped", "size": 0.5, "edges": 6}),
     ("ciga-v2", {"conv": "gin", "size": 0.6, "edge_features": 3, "virtual_node": True, "jk": "sum"}),
     ("ciga-v2", {"conv": "gcn", "features": 0, "edge_features": 3, "readout": "sum", "jk": "max"}),
@@ -65,6 +70,23 @@ def test_the_masked_pass_is_the_original(method: str, options: dict[str, Any]) -
             assert seen.kept is not None
             torch.testing.assert_close(found[1], seen.score[batch.pair], rtol=0, atol=1e-5)
             assert torch.equal(found[2], seen.kept[batch.pair])
+
+
+@pytest.mark.parametrize("readout", ["mean", "sum", "max", "attention"])
+def test_an_empty_subgraph_is_empty_in_the_exported_pass_too(readout: str) -> None:
+    model = made("ciga-v2", conv="gin", budget="threshold", readout=readout, members=1)
+    batch = _random_store(model, 9, 2, 6, 0).batch(slice(None))
+    score = model.predict(batch).score
+    assert score is not None
+    graph = batch.batch[batch.edge_index[0]]
+    highest = torch.zeros(9).scatter_reduce(0, graph, score[batch.pair], "amax")
+    model.members[0].extractor.size = float(highest.median())  # about half of the graphs keep an edge
+    seen = model.predict(batch)
+    assert seen.kept is not None
+    assert 2 < len(graph[seen.kept[batch.pair]].unique()) < 7
+    with torch.no_grad():
+        found = Exportable(model).eval()(*inputs_of(batch, False))
+    torch.testing.assert_close(found[0], seen.probability, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

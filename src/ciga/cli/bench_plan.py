@@ -47,8 +47,10 @@ def show_plan(
             alike.setdefault(numbers, []).append(_method_of(specs[0], kinds))
         words = "\n".join(f"{', '.join(methods)}: {numbers}" for numbers, methods in alike.items())
         view.add_row(data, words, str(len(mine)), hours(estimate.total(p.config for p in mine)))
-    view.columns[1].overflow = "fold"
-    for column in (*view.columns[:1], *view.columns[2:]):
+    # Options and methods break between words where the screen is narrow; numbers are never cut.
+    for column in view.columns[:2]:
+        column.overflow = "fold"
+    for column in view.columns[2:]:
         column.no_wrap = True
     if groups:
         Console().print(view, markup=False, highlight=False)

@@ -21,6 +21,7 @@ from ciga.models.model import Model
 from ciga.nn.conv import Edges
 from ciga.nn.encoder import Encoder
 from ciga.nn.extractor import Extractor
+from ciga.nn.gate import FeatureGate, settled
 from ciga.nn.networks import GraphNetwork, InvariantNetwork
 from ciga.nn.readout import Readout
 from ciga.training.ensemble import mean_logits, mean_score
@@ -77,6 +78,8 @@ def _member(
     """Logits [G, C], and the score of each directed edge [E]."""
     nodes = x.size(0)
     every, all_nodes = x.new_ones(index.size(1)), x.new_ones(nodes)
+    gate = getattr(network, "gate", None)
+    x = x * settled(gate.openness) if isinstance(gate, FeatureGate) else x
     if isinstance(network, GraphNetwork):
         h = _encode(network.encoder, x, index, attr, None, every, batch, graphs, all_nodes)
         return network.head(_read(network.readout, h, batch, graphs, all_nodes)), None
@@ -91,10 +94,9 @@ def _member(
     score = _symmetric(_score(network.extractor, hidden, index), index, nodes)
     mask = _keep(network.extractor, score, index, batch, nodes, graphs).to(x.dtype)
     present = (x.new_zeros(nodes).index_add(0, index[0], mask).index_add(0, index[1], mask) > 0).to(x.dtype)
-    any_edge = (x.new_zeros(graphs).index_add(0, batch[index[0]], mask) > 0).to(x.dtype)
-    present = torch.maximum(
-        present, 1 - any_edge[batch]
-    )  # a graph without kept edges is judged by all its nodes
+    # A graph that has no edges is judged by all its nodes; one that keeps none of its edges, by none.
+    edges = x.new_zeros(graphs).index_add(0, batch[index[0]], every)
+    present = torch.maximum(present, (edges == 0).to(x.dtype)[batch])
     inputs = x if network.raw else hidden
     h = _encode(network.classifier, inputs, index, attr, score.sigmoid(), mask, batch, graphs, present)
     return network.head(_read(network.readout, h, batch, graphs, present)), score
@@ -198,7 +200,8 @@ def _read(readout: Readout, h: Tensor, batch: Tensor, graphs: int, present: Tens
     least = torch.finfo(h.dtype).min
     if readout.kind == "max":
         masked = torch.where(present.unsqueeze(1) > 0, h, torch.full_like(h, least))
-        return _max(masked, batch, graphs)
+        highest = _max(masked, batch, graphs)
+        return torch.where(highest > least, highest, torch.zeros_like(highest))  # no node is present: zeros
     assert readout.gate is not None
     score = torch.where(present.unsqueeze(1) > 0, readout.gate(h), torch.full_like(h[:, :1], least))
     weight = (score - _max(score, batch, graphs)[batch]).exp() * present.unsqueeze(1)
