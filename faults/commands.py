@@ -13,7 +13,7 @@ from faults.attempt import ciga, fresh
 
 SMALL = ["--data", "train_per_class=4", "--data", "val_per_class=2", "--data", "test_per_class=2"]
 SHORT = ["--set", "layers=1", "--set", "width=8", "--set", "batch_size=9", "--epochs", "2"]
-TABLE = ["--label", "active", "--data", "fractions=0.6,0.2,0.2", *SHORT, "--seeds", "1"]
+TABLE = ["--label", "active", "--method", "ciga-v2", "--data", "fractions=0.6,0.2,0.2", *SHORT, "--seeds=1"]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ciga.data import Splits, load
-from ciga.models.fit import report_data
 from ciga.models.model import Model, featuriser_of
+from ciga.models.report_data import report_data
 from ciga.models.shift import Gauge
 from ciga.nn.encoder import Spec
 from ciga.runs.settings import resolve
@@ -61,8 +61,8 @@ def toy_model(method: str = "ciga-v2", seeds: int = 2, rival: bool = False, **se
     runs = {method: [{"selected": f.selected, "history": f.history, "seconds": f.seconds} for f in found]}
     other = toy_model("erm", seeds) if rival else None
     if other is not None:
-        runs["erm"] = runs[method]
-    model.report_data = report_data(model, splits, runs, other)
+        runs["erm"], model.rivals = runs[method], {"erm": other}
+    model.report_data = report_data(model, splits, runs)
     return model
 
 

@@ -24,7 +24,7 @@ PLAIN = {
     "PYTHONIOENCODING": "utf-8",
 }
 SHORT = ["--set", "layers=1", "--set", "width=4", "--epochs", "1", "--seeds", "1"]
-SHORT += ["--data", "fractions=0.6,0.2,0.2"]
+SHORT += ["--data", "fractions=0.6,0.2,0.2", "--method", "ciga-v2"]
 TEXT_CALLS = re.compile(r"\b(?:read_text|write_text|open)\(")
 
 

@@ -34,7 +34,9 @@ def test_from_a_table_to_a_report_in_three_commands(
     def run(*words: object) -> tuple[int, str, str]:
         return ciga(monkeypatch, capsys, *words)
 
-    code, out, err = run("fit", "mols.csv", "--label", "active", "--seeds", 2, "--out", "model", *SHORT)
+    code, out, err = run(
+        "fit", "mols.csv", "--label", "active", "--method", "ciga-v2", "--seeds", 2, "--out", "model", *SHORT
+    )
     assert code == 0, err
     for word in (
         "ciga-v2",
@@ -106,6 +108,46 @@ def test_from_a_table_to_a_report_in_three_commands(
     assert set((here / "runs").iterdir()) == before
     code, _, err = run("explain", "other", "mols.csv")
     assert (code, "does not extract" in err) == (2, True)
+
+
+def test_a_mixture_of_methods_is_the_default(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*words: object) -> tuple[int, str, str]:
+        return ciga(monkeypatch, capsys, *words)
+
+    few = ["--candidates", "forest,erm,ciga-v1", "--set", "trees=5", "--seeds", 1, *SHORT]
+    code, out, err = run("fit", "mols.csv", "--label", "active", "--out", "model", *few)
+    assert code == 0, err
+    said = " ".join(out.split())
+    assert "The answer is made of " in said
+    assert "Subgraphs are those of ciga-v1" in said
+    assert "(ciga predict … --member NAME): ciga-v1, forest, erm" in said
+    model = Model.load("model")
+    rows = {}
+    for member in (None, "forest", "erm", "ciga-v1"):
+        words = [] if member is None else ["--member", member]
+        code, out, err = run("predict", "model", "mols.csv", "--out", "-", *words)
+        assert code == 0, err
+        rows[member] = [float(r["p(1)"]) for r in csv.DictReader(out.splitlines()) if not r["error"]]
+    for i, together in enumerate(rows[None]):
+        assert together == pytest.approx(
+            sum(share * rows[name][i] for name, share in model.shares.items()), abs=1e-5
+        )
+    code, out, err = run("explain", "model", "mols.csv", "--gallery", 2)
+    assert code == 0, err
+    assert f"those of ciga-v1, {100 * model.shares['ciga-v1']:.0f} % of the answer" in out
+    assert "mix of" in (here / "report.html").read_text()
+    for words, says in (
+        (["explain", "model", "mols.csv", "--member", "forest"], "does not extract"),
+        (
+            ["predict", "model", "mols.csv", "--out", "p.csv", "--member", "gsat"],
+            "Known: ciga-v1, erm, forest",
+        ),
+        (["export", "model"], "--member NAME"),
+    ):
+        code, _, err = run(*words)
+        assert (code, says in err) == (2, True), err
 
 
 def test_graphs_of_ones_own(

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from ciga.models.summary import advice, compare, interval, plots
+from ciga.models.summary import advice, advice_among, compare, ensemble_score, interval, plots, score
 from ciga.scoring import stats
 
 
@@ -65,13 +65,58 @@ def test_advice_is_honest() -> None:
     assert "does not beat ERM" in said(-0.01, 0.05)
     assert "take it for its subgraphs" in said(-0.01, 0.05)
     assert "its subgraphs" not in said(-0.01, 0.05, extracts=False)
-    assert "use --method erm" in said(-0.01, 0.05, extracts=False)
     assert "ERM is better" in said(-0.05, -0.01)
+    for low, high in ((-0.01, 0.05), (-0.05, -0.01)):  # whoever does not win has somewhere to go
+        assert "--member erm" in said(low, high)
+        assert "--method auto" in said(low, high)
     assert "one seed does not show how much" in said(0.01, 0.05, seeds=1)
     assert "2 seeds do not show" in said(0.01, 0.05, seeds=2)
     assert "not defined" in said(math.nan, math.nan)
     assert "not defined" in said(math.nan, math.nan, seeds=1)
     assert "not compared" in advice("erm", None, 3, "ood_test", "roc_auc")
+
+
+def test_compare_judges_the_ensembles_that_are_shipped() -> None:
+    """Single seeds are equal on average here; members that differ gain more from being averaged."""
+    y = torch.arange(600) % 2
+    rng = torch.Generator().manual_seed(0)
+    shared = torch.randn(1, len(y), generator=rng)
+
+    def made(own: torch.Tensor) -> torch.Tensor:
+        logit = 1.2 * (2 * y - 1) + 2 * own
+        return torch.stack([-logit, logit], -1).softmax(-1)
+
+    varied, alike = made(torch.randn(5, len(y), generator=rng)), made(shared.expand(5, -1))
+    one_by_one = [sum(score(p, y, "roc_auc") for p in some) / len(some) for some in (varied, alike)]
+    assert abs(one_by_one[0] - one_by_one[1]) < 0.03
+    found = compare(varied, alike, y, "roc_auc")
+    assert found["low"] > 0.03
+    whole = score(varied.mean(0), y, "roc_auc"), score(alike.mean(0), y, "roc_auc")
+    assert found["difference"] == pytest.approx(whole[0] - whole[1])
+    shown = ensemble_score(varied, y, "roc_auc")
+    assert shown["low"] < shown["mean"] == whole[0] < shown["high"]
+    assert math.isnan(compare(varied[:1], alike[:1], y, "roc_auc")["low"])  # one seed has no luck to measure
+
+
+def verdict(low: float, high: float, worse: float = 0.3) -> stats.Verdict:
+    middle = (low + high) / 2
+    return {"difference": middle, "low": low, "high": high, "better": 0.3, "equal": 0.4, "worse": worse}
+
+
+def test_advice_among_several_names_another_method_only_beyond_noise() -> None:
+    def said(seeds: int = 3, **found: stats.Verdict) -> str:
+        return advice_among("the mixture", found, seeds, "ood_test", "roc_auc")
+
+    wins, level, loses = verdict(0.01, 0.05), verdict(-0.02, 0.03), verdict(-0.09, -0.05, 1.0)
+    assert "The mixture beats forest, erm on ood_test beyond noise" in said(
+        forest=wins, erm=verdict(0.1, 0.2)
+    )
+    assert "use the mixture. It beats erm beyond noise" in said(forest=level, erm=wins)
+    assert said(forest=loses, erm=wins).endswith("use --member forest.")
+    # Below 0 by a hair, or by luck among several methods, is not enough.
+    assert "use the mixture" in said(forest=verdict(-0.02, -0.001, 0.9), erm=wins)
+    assert "luck" in said(1, forest=loses)
+    assert "not defined" in said(forest=verdict(math.nan, math.nan))
 
 
 def test_plots_count_every_graph() -> None:

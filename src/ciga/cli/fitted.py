@@ -25,18 +25,14 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     last = parts[-1]
     edges = any("edge_auroc" in s[last] for s in scores.values())
     names = {"id": "like training", "ood": "shifted", "train": "training"}
+    seeds = len(model.seeds)
+    together = report_data.get("ensembles", {})
     table = Table(
         "method",
         *[f"{metric}, {names[p.partition('_')[0]]} ({p})" for p in parts],
         f"calibration error ({last})",
         *(["edge AUROC"] if edges else []),
-        title=(
-            f"mean over {len(model.seeds)} seeds [95 % interval over seeds], epoch by {chosen}"
-            if len(model.seeds) >= LEAST
-            else f"mean over {len(model.seeds)} seeds, epoch by {chosen}"
-            if len(model.seeds) > 1
-            else f"one seed, epoch by {chosen}"
-        ),
+        title=_title(seeds, chosen),
         title_justify="left",
     )
 
@@ -46,8 +42,14 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     for name, found in scores.items():
         row = [cell(found[p], metric) for p in parts] + [cell(found[last], "ece")]
         row += [cell(found[last], "edge_auroc") if "edge_auroc" in found[last] else "–"] if edges else []
+        if name in together and seeds > 1:
+            whole = [spread(_known(together[name][p])) if p in together[name] else "–" for p in parts]
+            table.add_row(name, *whole, *[""] * (1 + edges), style="bold")
+            name = "  single seeds"
         table.add_row(name, *row)
     console.print(table)
+    if report_data.get("made_of"):
+        console.print(report_data["made_of"], soft_wrap=True, highlight=False, markup=False)
     flagged = report_data["flagged"]
     said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
     if said and model.gauge is not None:
@@ -61,8 +63,16 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     for warning in report_data["data"]["warnings"]:
         console.print(f"Data: {warning}", soft_wrap=True, highlight=False, markup=False)
     console.print(f"[bold]{report_data['advice']}[/]", soft_wrap=True, highlight=False)
-    size = sum(p.stat().st_size for p in out.iterdir()) / 2**20
+    size = sum(p.stat().st_size for p in out.rglob("*") if p.is_file()) / 2**20
     file = source if Path(source).exists() else "FILE"
+    if model.rivals:
+        alone = ", ".join([*([model.method_name] if model.shares else []), *model.rivals])
+        console.print(
+            f"Also saved, each for use alone (ciga predict … --member NAME): {alone}.",
+            soft_wrap=True,
+            highlight=False,
+            markup=False,
+        )
     shown = f"   or   ciga explain {out} {file} --out report.html" if model.method.extracts else ""
     console.print(
         f"model: {out} ({size:.1f} MB). Next:  ciga predict {out} {file} --out predictions.csv{shown}",
@@ -70,3 +80,16 @@ def print_summary(model: Model, out: Path, source: str) -> None:
         highlight=False,
         markup=False,
     )
+
+
+def _known(found: dict[str, Any]) -> dict[str, float]:
+    """An interval from JSON, where None stands for what is not a number."""
+    return {key: float("nan") if value is None else value for key, value in found.items()}
+
+
+def _title(seeds: int, rule: str) -> str:
+    """What the numbers of the table are."""
+    if seeds == 1:
+        return f"one seed, epoch by {rule}"
+    over = " [95 % interval over seeds]" if seeds >= LEAST else ""
+    return f"{seeds} seeds averaged [95 % interval over graphs]; single seeds, mean{over}; epoch by {rule}"

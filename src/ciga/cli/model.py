@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `ciga fit` wrote.")]
 Smiles = Annotated[str | None, typer.Option(help="Table: the column of SMILES.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Member = Annotated[
+    str | None, typer.Option(help="Only this one of the methods that were trained (see the summary of fit).")
+]
 #: Share of the training rows of a file that is held out to score and calibrate on data like them.
 HELD_OUT = 0.1
 
@@ -36,8 +39,17 @@ def fit(
         str | None,
         typer.Option(help="File: scaffold, cluster, similarity, group:COLUMN, time:COLUMN …"),
     ] = None,
-    method: Annotated[str, typer.Option(help="A method (see: ciga methods).")] = "ciga-v2",
-    seeds: Annotated[int, typer.Option(help="Networks of the ensemble.", min=1)] = 3,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto: a mixture of several; a method, trained beside ERM (see: ciga methods); or a,b,c: "
+            "these are compared, and the best on validation rows answers."
+        ),
+    ] = "auto",
+    candidates: Annotated[
+        str | None, typer.Option(help="What auto mixes: a,b,c.", show_default="forest,erm,ciga-v2,…")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each method, averaged.", min=1)] = 3,
     tune: Annotated[int, typer.Option(help="First search settings with this number of trials.", min=0)] = 0,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs (--set epochs=N).")] = None,
     set_: Pairs = [],  # noqa: B006 (typer copies it)
@@ -49,11 +61,11 @@ def fit(
     device: Device = "auto",
     json_: AsJson = False,
 ) -> None:
-    """Train an ensemble on your data, and ERM beside it as the yardstick; say how far to trust it."""
+    """Train several methods on your data, mix them, and say how far to trust the answer."""
     from ciga import options
     from ciga.cli.fitted import print_summary
     from ciga.cli.progress import epoch_bar
-    from ciga.models.fit import fit_ensemble
+    from ciga.models.fit import fit_ensemble, known_settings, methods_of
     from ciga.models.folder import check_free
     from ciga.registry import load_plugin
     from ciga.runs.settings import read_settings
@@ -67,15 +79,20 @@ def fit(
     values |= options.parse_pairs(set_, "--set")
     if epochs is not None:
         values["epochs"] = epochs
+    mixed = [name for name in (candidates or "").split(",") if name.strip()]
+    names = methods_of(method, mixed)
+    own: dict[str, dict[str, Any]] = {}
     with epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
-        if tune:
-            values |= _tuned(dataset, method, chosen, values, preset or "", tune, plugin, runs_dir, device)
+        for name, known in known_settings(names, values).items() if tune else ():
+            own[name] = _tuned(dataset, name, chosen, known, preset or "", tune, plugin, runs_dir, device)
         model = fit_ensemble(
             dataset,
             method,
+            candidates=mixed,
             seeds=seeds,
             data=chosen,
             settings=values,
+            own=own,
             preset=preset or "",
             plugins=plugin,
             runs_dir=runs_dir,
@@ -98,6 +115,7 @@ def predict(
         Path, typer.Option(help="Where predictions go (.csv, .tsv, .csv.gz, .parquet; - prints them).")
     ],
     smiles: Smiles = None,
+    member: Member = None,
     plugin: Plugins = [],  # noqa: B006
     device: Device = "auto",
     json_: AsJson = False,
@@ -108,7 +126,7 @@ def predict(
     from ciga.models.stream import predict_file
 
     check_output(out)
-    loaded = _load(model, plugin, device)
+    loaded = _load(model, plugin, device, member)
     with row_counter(f"predict {file.name}", enabled=not json_) as report:
         totals = predict_file(loaded, file, out, smiles=smiles, report=report)
     if json_:
@@ -139,6 +157,7 @@ def explain(
     label: Annotated[str | None, typer.Option(help="The column of true classes, if there is one.")] = None,
     part: Annotated[str | None, typer.Option(help="Without FILE: ood_test, id_val …")] = None,
     most: Annotated[int, typer.Option(help="Maximum number of rows to look at.", min=1)] = 5000,
+    member: Member = None,
     gallery: Annotated[int, typer.Option(help="Maximum number of graphs to draw.", min=1)] = 150,
     plugin: Plugins = [],  # noqa: B006
     device: Device = "auto",
@@ -151,12 +170,19 @@ def explain(
     from ciga.explain.report import report_model
     from ciga.models.stream import read_labelled
 
-    loaded = _load(model, plugin, device)
+    loaded = _load(model, plugin, device, member)
     if not loaded.method.extracts:
         raise UsageError(f"{loaded.method_name} does not extract a subgraph: fit with ciga-v2, gsat or dir.")
     rows: list[int] | None = None
     errors: list[tuple[str, str]] = []
     notes: list[str] = []
+    share = loaded.shares.get(loaded.method_name)
+    origin = (
+        ""
+        if share is None
+        else f"The parts shown are those of {loaded.method_name}, {100 * share:.0f} % of the answer "
+        f"({loaded.label})."
+    )
     with epoch_bar("explain", enabled=not json_) as bar:
         if file is None:
             store, subject, notes = _own(loaded, part, bar.data)
@@ -172,7 +198,7 @@ def explain(
                 notes.append(f"Only the first {store.num_graphs:,} rows were looked at (--most).")
         examined = examine(loaded, store, rows=rows, names=names, gallery=gallery, progress=bar.data)
     examined.errors = errors
-    examined.notes = [*notes, *examined.notes]
+    examined.notes = [*([origin] if origin else []), *notes, *examined.notes]
     command = shlex.join(["ciga", *sys.argv[1:]])
     report_model(
         loaded, examined, out, title=f"{model.resolve().name}: {subject}", subject=subject, command=command
@@ -194,6 +220,8 @@ def explain(
             f"Against the true subgraph: edge AUROC {examined.quality['edge_auroc']:.3f}, "
             f"precision@k {examined.quality['precision_at_k']:.3f}."
         )
+    if origin:
+        typer.echo(origin)
     typer.echo(f"report: {out}")
     next_step(f"ciga export {model}", "writes the model for other programs")
 
@@ -202,6 +230,7 @@ def export(
     model: ModelFolder,
     format_: Annotated[str, typer.Option("--format", help="torch-export or onnx.")] = "torch-export",
     out: Annotated[Path | None, typer.Option(help="The file; else beside the model folder.")] = None,
+    member: Member = None,
     plugin: Plugins = [],  # noqa: B006
 ) -> None:
     """Write the model as one file for other programs, checked against the original."""
@@ -210,7 +239,9 @@ def export(
 
     if format_ not in FORMATS:
         raise UsageError(f"There is no export format '{format_}': use {' or '.join(FORMATS)}.")
-    loaded = _load(model, plugin, "cpu")
+    loaded = _load(model, plugin, "cpu", member)
+    if loaded.shares:
+        raise UsageError(f"A {loaded.label} cannot be exported: choose one of them, --member NAME.")
     path = out or model.resolve().with_name(model.resolve().name + FORMATS[format_])
     gap = write(loaded, path, format_)
     size = path.stat().st_size / 2**20
@@ -262,14 +293,15 @@ def _own(model: Model, part: str | None, progress: Any) -> tuple[GraphStore, str
     return splits[name], f"{name} of {file.name or model.source['dataset']}", notes
 
 
-def _load(folder: Path, plugins: list[Path], device: str) -> Model:
+def _load(folder: Path, plugins: list[Path], device: str, member: str | None = None) -> Model:
     from ciga.models.model import Model
     from ciga.registry import load_plugin
     from ciga.training.device import pick_device
 
     for file in plugins:
         load_plugin(file)
-    return Model.load(folder, pick_device(device))
+    loaded = Model.load(folder, pick_device(device))
+    return loaded if member is None else loaded.only(member)
 
 
 def _tuned(
@@ -295,7 +327,7 @@ def _tuned(
     study = search(task, runs_dir / "tune.journal", trials, runs_dir, workers=workers, device=device)
     best: dict[str, Any] = dict(study.best_trial.params)
     said = " ".join(f"{k}={v}" for k, v in best.items())
-    typer.echo(f"the best of {trials} trials on validation data: {said}", err=True)
+    typer.echo(f"{method}, the best of {trials} trials on validation data: {said}", err=True)
     return best
 
 

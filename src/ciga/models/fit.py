@@ -1,47 +1,54 @@
-"""From a dataset to a model: the method and ERM over several seeds, collected with what they scored.
+"""From a dataset to a model: several methods over several seeds, collected with what they scored.
 
-Training is the pool's (`ciga.runs.pool`), so a broken fit continues where it stopped, and the next fit
-reuses ERM's runs.
+`auto` mixes its candidates; several methods are compared, and the best on validation rows answers; one method
+is trained beside ERM. All that was trained stays in the model, to be used alone. Training is the pool's
+(`ciga.runs.pool`), so a broken fit continues where it stopped, and the next fit reuses ERM's runs.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from ciga.data.check.report import check
-from ciga.errors import CigaError, UsageError
+from ciga import options
+from ciga.errors import CigaError, UsageError, unknown
 from ciga.files import read_tensors
 from ciga.graphs.splits import Splits
-from ciga.graphs.store import GraphStore
+from ciga.methods.base import methods
+from ciga.models.mixture import best_shares
 from ciga.models.model import Model, featuriser_of
-from ciga.models.shift import MEASURES, Gauge
-from ciga.models.summary import advice, compare, plots
-from ciga.nn.encoder import Spec
+from ciga.models.report_data import AUTO, YARDSTICK, report_data, scan_parts
+from ciga.models.shift import Gauge
+from ciga.models.summary import choice, score
+from ciga.nn.encoder import Backbone, Spec
 from ciga.progress import Progress, silent
+from ciga.registry import load_plugin
 from ciga.runs.plan import Plan, plan
 from ciga.runs.pool.several import run_all
 from ciga.runs.spec import RunSpec
+from ciga.scoring import metrics
 from ciga.scoring.selection import default_selector
 from ciga.training.members import APART
+from ciga.training.schedule import Training
 
-YARDSTICK = "erm"
+#: What `auto` mixes unless told otherwise.
+CANDIDATES = ("forest", "erm", "ciga-v2", "ciga-complement")
 
 
 def fit_ensemble(
     dataset: str,
     method: str,
     *,
+    candidates: Sequence[str] = (),
     seeds: int = 3,
     data: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
     preset: str = "",
     plugins: Sequence[str | Path] = (),
     runs_dir: str | Path = "runs",
@@ -49,14 +56,16 @@ def fit_ensemble(
     progress: Progress = silent,
     on_epochs: Progress = silent,
 ) -> Model:
-    """Train `method`, and ERM under the same conditions, with seeds 1…n; choose epochs by validation.
+    """Train what `method` says, each with seeds 1…n; choose epochs, shares and the best by validation.
 
     Args:
         dataset: a dataset's name.
-        method: a method's name.
-        seeds: the number of networks.
+        method: a method's name, to be trained beside ERM; several with commas between them; or `auto`.
+        candidates: what `auto` mixes; `CANDIDATES` unless given.
+        seeds: the number of networks of each method.
         data: options of the dataset.
-        settings: of the method, its network and its schedule; they win over the preset.
+        settings: of the methods, their network and their schedule; they win over the preset.
+        own: settings of single methods, which win over `settings`.
         preset: where settings start; else `ciga.runs.settings.default_preset` of the dataset.
         plugins: Python files that register what is named here.
         runs_dir: where the runs are kept.
@@ -69,19 +78,54 @@ def fit_ensemble(
         raise UsageError(
             "A model has a network for every seed: say how many with --seeds, and leave members out."
         )
-    spec = RunSpec(
-        dataset, method, data=data or {}, settings=given, preset=preset, plugins=tuple(map(str, plugins))
-    )
-    plans = _seeded(spec, seeds)
-    rivals: list[Plan] = []
-    if method != YARDSTICK:
+    names = methods_of(method, candidates)
+    files = tuple(map(str, plugins))
+    for file in files:
+        load_plugin(file)
+    chosen = known_settings(names, given)
+    plans: dict[str, list[Plan]] = {}
+    for name in names:
+        values = {**chosen[name], **(own or {}).get(name, {})}
+        spec = RunSpec(dataset, name, data=data or {}, settings=values, preset=preset, plugins=files)
+        plans[name] = _seeded(spec, seeds)
+    if len(names) == 1 and method not in (AUTO, YARDSTICK):
         # The same network and schedule: what differs is the objective.
-        groups = (plans[0].settings.backbone, plans[0].settings.training)
+        groups = (plans[method][0].settings.backbone, plans[method][0].settings.training)
         same = {k: v for group in groups for k, v in vars(group).items()}
-        rivals = _seeded(replace(spec, method=YARDSTICK, settings=same), seeds)
-    splits = plans[0].load(progress)  # once here, so that the workers find it in the cache
-    records = run_all([*plans, *rivals], runs_dir, device=device, on_epochs=on_epochs)
-    return collect(plans, records[:seeds], runs_dir, splits, rivals, records[seeds:])
+        plans[YARDSTICK] = _seeded(replace(spec, method=YARDSTICK, settings=same), seeds)
+    splits = plans[names[0]][0].load(progress)  # once here, so that the workers find it in the cache
+    records = run_all(
+        [p for some in plans.values() for p in some], runs_dir, device=device, on_epochs=on_epochs
+    )
+    runs = {name: records[i * seeds : (i + 1) * seeds] for i, name in enumerate(plans)}
+    how = "mix" if method == AUTO else "best" if len(names) > 1 else "first"
+    return assemble(plans, runs, runs_dir, splits, how)
+
+
+def methods_of(method: str, candidates: Sequence[str] = ()) -> list[str]:
+    """The methods to train: those that are named, or the candidates of `auto`."""
+    if candidates and method != AUTO:
+        raise UsageError(f"--candidates is for --method auto; {method} is a method: leave one of them out.")
+    wanted = (candidates or CANDIDATES) if method == AUTO else method.split(",")
+    names = list(dict.fromkeys(name.strip() for name in wanted))
+    if AUTO in names:
+        raise UsageError("auto stands alone: name the methods it mixes with --candidates a,b,c.")
+    for name in names:
+        methods[name]  # one that does not exist is refused here
+    return names
+
+
+def known_settings(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """For each method those of the settings that it has; what none has is refused."""
+    known = {
+        name: {key for kind in (methods[name], Backbone, Training) for key in options.fields_of(kind)}
+        for name in names
+    }
+    every = set().union(*known.values())
+    for key in given:
+        if key not in every:
+            raise unknown(f"setting of {', '.join(names)}", key, every)
+    return {name: {k: v for k, v in given.items() if k in own} for name, own in known.items()}
 
 
 def _seeded(spec: RunSpec, seeds: int) -> list[Plan]:
@@ -102,11 +146,57 @@ def collect(
     rival_records: Sequence[Mapping[str, Any]] = (),
 ) -> Model:
     """The model of finished runs that differ in their seed only, with its gauge and its report data."""
-    model = _members(plans, runs_dir, splits)
-    model.gauge = Gauge.calibrate(model.embed, splits)
-    rival = _members(rivals, runs_dir, splits) if rivals else None
-    runs = {model.method_name: records, **({rival.method_name: rival_records} if rival else {})}
-    model.report_data = report_data(model, splits, runs, rival)
+    every = {some[0].config.method: some for some in (plans, rivals) if some}
+    runs = dict(zip(every, (records, rival_records), strict=False))
+    return assemble(every, runs, runs_dir, splits)
+
+
+def assemble(
+    plans: Mapping[str, Sequence[Plan]],
+    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    runs_dir: str | Path,
+    splits: Splits,
+    how: str = "first",
+) -> Model:
+    """One model of several methods' finished runs.
+
+    Args:
+        plans: of each method.
+        runs: the records of the same.
+        runs_dir: where they are.
+        splits: the data.
+        how: `first`, `best` (on validation rows) or `mix`: who gives the answer.
+    """
+    found = {name: _members(some, runs_dir, splits) for name, some in plans.items()}
+    for model in found.values():
+        model.gauge = Gauge.calibrate(model.embed, splits)
+    scans = {name: scan_parts(model, splits) for name, model in found.items()}
+    parts = [part for part in ("id_val", "ood_val") if part in splits]
+    y = torch.cat([splits[part].y for part in parts]) if parts else torch.zeros(0, dtype=torch.long)
+    said = {
+        name: torch.cat([scan[part][0].mean(0) for part in parts] or [torch.zeros(0, splits.task.classes)])
+        for name, scan in scans.items()
+    }
+    scores = {name: score(p, y, splits.task.metric) if len(y) else math.nan for name, p in said.items()}
+    first, shares = next(iter(found)), dict[str, float]()
+    if how == "mix":
+        shares = best_shares(said, y)
+        extracting = [name for name in found if found[name].method.extracts] or list(found)
+        first = max(extracting, key=lambda name: shares[name])
+    elif how == "best" and parts:
+        sign = -1 if splits.task.metric in metrics.LOWER_IS_BETTER else 1
+        first = max(
+            found, key=lambda name: sign * scores[name] if scores[name] == scores[name] else -math.inf
+        )
+    model = found.pop(first)
+    model.rivals, model.shares = found, shares
+    ordered = {name: runs[name] for name in (first, *found)}
+    model.report_data = report_data(model, splits, ordered, scans)
+    if how != "first":
+        told = choice([first, *found], scores, len(y), splits.task.metric, shares)
+        if shares and model.method.extracts:
+            told += f" Subgraphs are those of {first}, {100 * shares[first]:.0f} % of the answer."
+        model.report_data |= {"made_of": told, "shares": shares}
     return model
 
 
@@ -136,115 +226,3 @@ def _members(plans: Sequence[Plan], runs_dir: str | Path, splits: Splits) -> Mod
         source=source,
         fingerprint=splits.fingerprint(),
     )
-
-
-def report_data(
-    model: Model,
-    splits: Splits,
-    runs: Mapping[str, Sequence[Mapping[str, Any]]],
-    rival: Model | None = None,
-) -> dict[str, Any]:
-    """What the report and the summary show of training: plain values, ready for JSON."""
-    names = [name for name in splits if name != "train"] or ["train"]
-    where = next(name for name in ("ood_test", "id_test", "ood_val", "id_val", "train") if name in splits)
-    pictures, flagged = {}, {}
-    comparison = None
-    for name in names:
-        every, shift = _scan(model, splits[name])
-        pictures[name] = plots(every.mean(0), splits[name].y)
-        flagged[name] = shift
-        if name == where and rival is not None:
-            theirs, _ = _scan(rival, splits[name])
-            comparison = compare(every, theirs, splits[name].y, splits.task.metric)
-    told = {
-        **outline(runs, splits.task.metric, model.selection),
-        "pictures": pictures,
-        "flagged": flagged,
-        "where": where,
-        "comparison": comparison,
-        "advice": advice(
-            model.method_name,
-            comparison,
-            len(runs[model.method_name]),
-            where,
-            splits.task.metric,
-            model.method.extracts,
-        ),
-        "data": check(splits).as_dict(),
-        "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-    }
-    told["data"]["rejected"] = len(told["data"]["rejected"])  # the rows stay with the data
-    plain: dict[str, Any] = _plain(told)
-    return plain
-
-
-def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str) -> dict[str, Any]:
-    """Scores and learning curves of each method's runs: the least that report data has."""
-    found: dict[str, Any] = _plain(
-        {
-            "metric": metric,
-            "selection": selection,
-            "rules": {name: some[0].get("selection", selection) for name, some in runs.items()},
-            "scores": {name: _scores(records) for name, records in runs.items()},
-            "histories": {
-                name: [_short(r.get("history", ()), metric) for r in some] for name, some in runs.items()
-            },
-            "seconds": {name: [r["seconds"] for r in records] for name, records in runs.items()},
-            "hashes": {name: [r["hash"] for r in some] for name, some in runs.items() if "hash" in some[0]},
-        }
-    )
-    return found
-
-
-def _scan(model: Model, store: GraphStore) -> tuple[Tensor, dict[str, float]]:
-    """Each member's probabilities [S, n, C], and how much of the data the gauge flags, by measure."""
-    every, ratios = [], []
-    for batch in store.batches(256, chunk=4):
-        answer = model.predict(batch)
-        every.append(answer.every)
-        if model.gauge is not None:
-            ratios.append(model.gauge.measure(batch, answer.embedded).ratio)
-    out: dict[str, float] = {}
-    if ratios:
-        above = torch.cat(ratios) > 1
-        out = {"any": float(above.any(1).double().mean())}
-        out |= {name: float(above[:, i].double().mean()) for i, name in enumerate(MEASURES)}
-    return torch.cat(every, 1), out
-
-
-def _scores(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """selector -> split -> metric -> one value for each seed."""
-    out: dict[str, Any] = {}
-    for selector in records[0]["selected"]:
-        mine = [r["selected"][selector] for r in records]
-        out[selector] = {
-            split: {metric: [m[split][metric] for m in mine] for metric in mine[0][split]}
-            for split in mine[0]
-            if split not in ("epoch", "selector")
-        }
-        chosen = [m["epoch"] for m in mine]
-        out[selector]["epoch"] = [e for c in chosen for e in (c if isinstance(c, list) else [c])]
-    return out
-
-
-def _short(history: Sequence[Mapping[str, Any]], metric: str) -> list[dict[str, Any]]:
-    """The learning curves: loss terms, and the metric of each split."""
-    return [
-        {
-            "epoch": row["epoch"],
-            "terms": row["terms"],
-            "metrics": {split: {metric: m[metric]} for split, m in row["metrics"].items()},
-        }
-        for row in history
-    ]
-
-
-def _plain(value: Any) -> Any:
-    """The same with floats of six digits and None for what is not a number: small, and valid JSON."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value if isinstance(value, (str, int, bool, type(None))) else value.item()

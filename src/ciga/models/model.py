@@ -5,6 +5,7 @@
       weights-1.safetensors weights of seed 1, and one such file for each further seed
       shift.safetensors     the shift gauge (absent where there is none)
       report.json           scores, learning curves and advice from training, for the report (may be absent)
+      members/NAME/         a folder of this kind for each other method that was trained (may be absent)
 
 Nothing in a folder is executed, no file name is read from inside it, and everything is checked before use.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ciga.errors import CigaError, UsageError
+from ciga.errors import CigaError, UsageError, unknown
 from ciga.files import read_tensors, whole_folder, write_json, write_tensors
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import Method
@@ -41,6 +42,10 @@ from ciga.runs.settings import Settings, resolve
 from ciga.training.ensemble import joined
 
 FORMAT = "ciga.models.model/2"
+#: The format of a model that answers together with its rivals: versions that cannot mix must not read it.
+MIXED = "ciga.models.model/3"
+#: The folder of the other methods.
+MEMBERS = "members"
 
 
 @dataclass
@@ -58,7 +63,11 @@ class Answer:
 
 @dataclass
 class Model:
-    """Networks of one method trained with several seeds, with all that is needed to use them."""
+    """Networks of one method trained with several seeds, with all that is needed to use them.
+
+    `rivals` are models of other methods on the same data. With `shares` the answer is a mixture of all of
+    them; the subgraph is always this method's.
+    """
 
     method_name: str
     settings: dict[str, Any]
@@ -75,6 +84,8 @@ class Model:
     gauge: Gauge | None = None
     report_data: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)  # of the estimator that made it
+    rivals: dict[str, Model] = field(default_factory=dict)  # by method
+    shares: dict[str, float] = field(default_factory=dict)  # of each method in the answer; none: this one's
 
     # ---------------------------------------------------------------- use
 
@@ -93,9 +104,27 @@ class Model:
         """The classes as text."""
         return [str(c) for c in self.classes]
 
+    @property
+    def label(self) -> str:
+        """What gives the answer: the method, or the methods with their shares, the largest first."""
+        if not self.shares:
+            return self.method_name
+        order = sorted(self.shares.items(), key=lambda item: -item[1])
+        return "mix of " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in order if share)
+
+    def only(self, method: str) -> Model:
+        """The model of one method alone, of those that were trained."""
+        if method == self.method_name:
+            return replace(self, rivals={}, shares={})
+        if method not in self.rivals:
+            raise unknown("member of this model", method, [self.method_name, *self.rivals])
+        return self.rivals[method]
+
     def to(self, device: torch.device | str) -> Model:
         for member in self.members:
             member.to(device)
+        for rival in self.rivals.values():
+            rival.to(device)
         return self
 
     @property
@@ -115,18 +144,26 @@ class Model:
     @torch.inference_mode()
     def predict(self, batch: Batch) -> Answer:
         """Predictions, representations and edge scores of the ensemble on one batch, on the CPU."""
+        answer = self._predict(batch)
+        if not self.shares:
+            return answer
+        every = torch.zeros_like(answer.every)
+        for name, share in self.shares.items():
+            if share:
+                said = answer if name == self.method_name else self.rivals[name]._predict(batch)
+                every += share * said.every
+        return replace(answer, every=every, probability=every.mean(0), spread=_spread(every))
+
+    def _predict(self, batch: Batch) -> Answer:
+        """What this method alone says."""
         batch = batch.to(self.device)
         for member in self.members:
             member.eval()
         found = [self.method.infer(member, batch) for member in self.members]
         whole = joined(self.method, self.members, batch, found)
-        every = torch.stack([one.logits.softmax(1) for one in found])  # [S, G, C]
-        mean = every.mean(0)
-        best = mean.argmax(1)
-        of_best = every[:, torch.arange(len(best), device=best.device), best]
-        spread = of_best.std(0) if len(found) > 1 else torch.full_like(of_best[0], torch.nan)
+        every = torch.stack([one.logits.softmax(1) for one in found]).cpu()  # [S, G, C]
         embedded = [one.representation.cpu() for one in found]
-        answer = Answer(every.cpu(), mean.cpu(), spread.cpu(), embedded)
+        answer = Answer(every, every.mean(0), _spread(every), embedded)
         parts = [one.partition for one in found if one.partition is not None]
         if whole.partition is not None:
             answer.score, answer.kept = whole.partition.score.sigmoid().cpu(), whole.partition.kept.cpu()
@@ -144,7 +181,8 @@ class Model:
     @contextmanager
     def keeping_all(self) -> Iterator[Model]:
         """For this time, members that select edges keep all that they are given."""
-        extractors: list[Any] = [m.extractor for m in self.members if hasattr(m, "extractor")]
+        networks = [*self.members, *(m for rival in self.rivals.values() for m in rival.members)]
+        extractors: list[Any] = [m.extractor for m in networks if hasattr(m, "extractor")]
         before = [(e.budget, e.size) for e in extractors]
         for extractor in extractors:
             extractor.budget, extractor.size = "ratio", 1.0
@@ -161,18 +199,26 @@ class Model:
         folder = Path(folder)
         check_free(folder)
         with whole_folder(folder) as place:
-            for seed, member in zip(self.seeds, self.members, strict=True):
-                write_tensors(place / f"weights-{seed}.safetensors", member.state_dict(), {"format": FORMAT})
-            if self.gauge is not None:
-                write_tensors(place / "shift.safetensors", self.gauge.tensors, {"format": FORMAT})
-            write_json(place / "report.json", self.report_data)
-            write_json(place / "model.json", self._about())
+            self._write(place)
+            for name, rival in self.rivals.items():
+                own = place / MEMBERS / name
+                own.mkdir(parents=True)
+                rival._write(own)
+
+    def _write(self, place: Path) -> None:
+        for seed, member in zip(self.seeds, self.members, strict=True):
+            write_tensors(place / f"weights-{seed}.safetensors", member.state_dict(), {"format": FORMAT})
+        if self.gauge is not None:
+            write_tensors(place / "shift.safetensors", self.gauge.tensors, {"format": FORMAT})
+        write_json(place / "report.json", self.report_data)
+        write_json(place / "model.json", self._about())
 
     def _about(self) -> dict[str, Any]:
         plugin = plugin_of(type(self.method))
         return {
-            "format": FORMAT,
+            "format": MIXED if self.shares else FORMAT,
             "method": self.method_name,
+            **({"shares": self.shares} if self.shares else {}),
             "settings": self.settings,
             "spec": asdict(self.spec),
             "classes": self.classes,
@@ -194,9 +240,10 @@ class Model:
         folder = Path(folder)
         check_folder(folder)
         about = read_json(folder / "model.json")
-        if about.get("format") != FORMAT:
+        if about.get("format") not in (FORMAT, MIXED):
             raise CigaError(
-                f"{folder} has the format {about.get('format')!r}, this version reads {FORMAT}: fit it again."
+                f"{folder} has the format {about.get('format')!r}, this version reads {FORMAT} and {MIXED}: "
+                "fit it again."
             )
         check_plugins(folder, about)
         try:
@@ -234,7 +281,45 @@ class Model:
         files = [folder / "report.json", folder / "story.json"]  # the second one up to version 0.1
         written = next((file for file in files if file.is_file()), None)
         model.report_data = {} if written is None else read_json(written)
+        if (folder / MEMBERS).is_dir():
+            for place in sorted((folder / MEMBERS).iterdir()):
+                model.rivals[place.name] = _rival(place, model)
+        model.shares = check_shares(folder, about.get("shares", {}), model)
         return model.to(device)
+
+
+def _rival(folder: Path, model: Model) -> Model:
+    """A model in the folder of another one: of the method that the folder is called after."""
+    if (folder / MEMBERS).exists():
+        raise CigaError(f"{folder} has members of members: ciga did not write this folder.")
+    found = Model.load(folder)
+    if found.method_name != folder.name or (found.spec, found.classes) != (model.spec, model.classes):
+        raise CigaError(f"{folder} does not belong to the model around it.")
+    return found
+
+
+def check_shares(folder: Path, shares: Any, model: Model) -> dict[str, float]:
+    """Refuse shares that are not those of this model's methods, or not shares."""
+    if not shares:
+        return {}
+    sizes = {model.method_name: len(model.seeds)} | {k: len(v.seeds) for k, v in model.rivals.items()}
+    sound = (
+        isinstance(shares, dict)
+        and shares.keys() <= sizes.keys()
+        and all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares.values())
+        and abs(sum(shares.values()) - 1) < 1e-6
+        and len({sizes[name] for name in [*shares, model.method_name]}) == 1
+    )
+    if not sound:
+        raise CigaError(f"{folder / 'model.json'} is damaged (shares): fit the model again.")
+    return {name: float(share) for name, share in shares.items()}
+
+
+def _spread(every: Tensor) -> Tensor:
+    """The standard deviation over members [S, G, C] of the predicted class's probability, [G]."""
+    best = every.mean(0).argmax(1)
+    of_best = every[:, torch.arange(len(best)), best]
+    return of_best.std(0) if len(every) > 1 else torch.full_like(of_best[0], torch.nan)
 
 
 def rule_of(report_data: Mapping[str, Any], method: str) -> str:

@@ -1,9 +1,9 @@
-"""The summary of a training: intervals over seeds, the comparison with ERM, and one piece of advice."""
+"""The summary of a training: scores with intervals, the comparison of what is shipped, and one advice."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from ciga.scoring.stats import LEAST, Interval, Verdict
 #: Bootstrap samples of the test graphs.
 RESAMPLES = 400
 BINS = 10
+#: Where to go from a method that does not win.
+NEXT = "ERM is saved, too (--member erm); --method auto mixes several methods."
 RANGES = dict.fromkeys((*metrics.METRICS, "edge_auroc", "precision_at_k"), (0.0, 1.0))
 RANGES |= {"mcc": (-1.0, 1.0), "log_loss": (0.0, math.inf)}
 
@@ -25,12 +27,28 @@ def interval(values: Sequence[float], metric: str | None = None) -> Interval:
     return stats.interval(values, RANGES.get(metric or "", (-math.inf, math.inf)))
 
 
-def compare(mine: Tensor, theirs: Tensor, y: Tensor, metric: str, seed: int = 0) -> Verdict:
-    """Difference of two methods' mean scores, judged over seeds *and* graphs; positive is better.
+def ensemble_score(every: Tensor, y: Tensor, metric: str, resamples: int = RESAMPLES) -> Interval:
+    """The score of the mean of all seeds' probabilities [S, n, C], with a bootstrap interval over graphs."""
+    mean = every.mean(0)
+    if not resamples:
+        return {"mean": score(mean, y, metric), "low": math.nan, "high": math.nan, "n": float(len(every))}
 
-    Seeds alone would leave out the luck of a small test set. Both methods are scored on the same graphs in
-    every sample, so what is common to both cancels. Seeds are few, graphs are many: only what comes of the
-    seeds is widened to Student's t.
+    def graphs(rng: np.random.Generator) -> float:
+        rows = torch.from_numpy(rng.integers(len(y), size=len(y)))
+        return score(mean[rows], y[rows], metric)
+
+    value = score(mean, y, metric)
+    found = stats.judge(value, stats.bootstrap(graphs, resamples))
+    return {"mean": value, "low": found["low"], "high": found["high"], "n": float(len(every))}
+
+
+def compare(mine: Tensor, theirs: Tensor, y: Tensor, metric: str, seed: int = 0) -> Verdict:
+    """Difference of two ensembles' scores, judged over seeds *and* graphs; positive is better.
+
+    An ensemble is the mean of its seeds' probabilities: that is what a model answers with. Seeds alone would
+    leave out the luck of a small test set. Both are scored on the same graphs in every sample, so what is
+    common to both cancels. Seeds are few, graphs are many: only what comes of the seeds is widened to
+    Student's t.
 
     Args:
         mine: class probabilities [S, n, C] of each seed.
@@ -40,27 +58,37 @@ def compare(mine: Tensor, theirs: Tensor, y: Tensor, metric: str, seed: int = 0)
         seed: of the bootstrap.
     """
     sign = -1.0 if metric in metrics.LOWER_IS_BETTER else 1.0
+    both, means = (mine, theirs), (mine.mean(0), theirs.mean(0))
 
-    def scores(probability: Tensor, rows: Tensor | slice) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.array([_metric(p[rows], y[rows], metric) for p in probability])
-
-    every = [scores(p, slice(None)) for p in (mine, theirs)]
-    centre = sign * float(every[0].mean() - every[1].mean())
+    def gap(one: float, other: float) -> float:
+        return sign * (one - other)
 
     def graphs(rng: np.random.Generator) -> float:
         rows = torch.from_numpy(rng.integers(len(y), size=len(y)))
-        return sign * float(scores(mine, rows).mean() - scores(theirs, rows).mean())
+        return gap(*(score(mean[rows], y[rows], metric) for mean in means))
 
-    def seeds(rng: np.random.Generator) -> Any:
-        drawn = [s[rng.integers(len(s), size=(RESAMPLES, len(s)))].mean(1) for s in every]
-        return sign * (drawn[0] - drawn[1])
+    known: dict[tuple[int, ...], float] = {}  # few seeds make few ensembles: each is scored once
 
-    fewest, freedom = min(map(len, every)), sum(map(len, every)) - 2
-    luck = stats.widened(centre, stats.bootstrap(seeds, seed=seed), fewest, freedom) - centre
+    def drawn(which: int, rng: np.random.Generator) -> float:
+        size = len(both[which])
+        chosen = tuple(sorted(rng.integers(size, size=size).tolist()))
+        if (which, *chosen) not in known:
+            known[which, *chosen] = score(both[which][list(chosen)].mean(0), y, metric)
+        return known[which, *chosen]
+
+    def seeds(rng: np.random.Generator) -> float:
+        return gap(drawn(0, rng), drawn(1, rng))
+
+    centre = gap(*(score(mean, y, metric) for mean in means))
+    fewest, freedom = min(map(len, both)), sum(map(len, both)) - 2
+    # Ensembles drawn with repetition have fewer different members and score less: only their spread counts.
+    luck = stats.bootstrap(seeds, RESAMPLES, seed)
+    luck = stats.widened(0.0, luck - luck.mean(), fewest, freedom)
     return stats.judge(centre, stats.bootstrap(graphs, RESAMPLES, seed) + luck)
 
 
-def _metric(probability: Tensor, y: Tensor, name: str) -> float:
+def score(probability: Tensor, y: Tensor, name: str) -> float:
+    """A metric of class probabilities [n, C] against true classes [n]."""
     if name == "accuracy":
         return float((probability.argmax(1) == y).double().mean())
     if name == "roc_auc":
@@ -123,9 +151,70 @@ def advice(
         return f"{method} beats ERM on {where} beyond noise ({gap}, {bounds}): use it."
     if comparison["high"] < 0:
         return (
-            f"ERM is better than {method} on {where} beyond noise ({gap}, {bounds}): use --method erm here."
+            f"ERM is better than {method} on {where} beyond noise ({gap}, {bounds}): use it "
+            f"(--member erm). {NEXT}"
         )
-    why = "take it for its subgraphs if they help you, not for its score."
+    why = "take it for its subgraphs if they help you, not for its score. "
     if not extracts:
-        why = "ERM is simpler, so use --method erm, or --method ciga-v2 to see subgraphs."
-    return f"{method} does not beat ERM on {where} beyond noise ({gap}, {bounds}): {why}"
+        why = "ERM is simpler. "
+    return f"{method} does not beat ERM on {where} beyond noise ({gap}, {bounds}): {why}{NEXT}"
+
+
+def advice_among(
+    shipped: str, comparisons: Mapping[str, Verdict], seeds: int, where: str, metric: str
+) -> str:
+    """One plain sentence on whether to use what is shipped or another method that was trained beside it.
+
+    Another one is only recommended if it is better by more than `stats.EQUAL` beyond noise, and noise allows
+    for the number of methods that were tried.
+
+    Args:
+        shipped: what answers: a method, or "the mixture".
+        comparisons: of what is shipped with each of the methods.
+        seeds: the number of seeds of each.
+        where: the part of the data that was scored.
+        metric: the score.
+    """
+    known = {name: v for name, v in comparisons.items() if not math.isnan(v["difference"])}
+    title = shipped[:1].upper() + shipped[1:] if " " in shipped else shipped
+    if not known:
+        return f"{metric} is not defined on {where}, so nothing can be said about {shipped}."
+    rival, best = min(known.items(), key=lambda item: item[1]["difference"])
+    gap = f"{best['difference']:+.3f} {metric}"
+    if seeds < LEAST or math.isnan(best["low"]):
+        return (
+            f"{title} differs from {rival}, the best single method on {where}, by {gap}: fit with "
+            f"--seeds {LEAST} or more to see how much of that is luck."
+        )
+    gap = f"{gap}, 95 % interval {best['low']:+.3f} to {best['high']:+.3f}"
+    if best["worse"] >= 1 - (1 - stats.CONFIDENCE) / 2 / len(known):
+        return f"{rival} is better than {shipped} on {where} beyond noise ({gap}): use --member {rival}."
+    beaten = [name for name, v in known.items() if v["low"] > 0]
+    if len(beaten) == len(known):
+        return f"{title} beats {', '.join(known)} on {where} beyond noise (by the least {gap}): use it."
+    also = f" It beats {', '.join(beaten)} beyond noise." if beaten else ""
+    return f"{title} and {rival} are equal within noise on {where} ({gap}): use {shipped}.{also}"
+
+
+def choice(
+    names: Sequence[str], scores: dict[str, float], rows: int, metric: str, shares: dict[str, float]
+) -> str:
+    """One line: what the answer is made of, and why.
+
+    Args:
+        names: of all methods that were trained, the chosen one first.
+        scores: of each method's ensemble on the validation rows.
+        rows: the number of validation rows.
+        metric: the score.
+        shares: of the methods in the answer; none: the first one answers alone.
+    """
+    told = ", ".join(f"{name} {scores[name]:.3f}" for name in sorted(scores, key=lambda n: -scores[n]))
+    if shares:
+        order = sorted(shares.items(), key=lambda item: -item[1])
+        parts = ", ".join(f"{name} {100 * share:.0f} %" for name, share in order)
+        if not rows:
+            return f"The answer is made of {parts}: equal shares, because there are no validation rows."
+        return f"The answer is made of {parts}, chosen on {rows:,} validation rows ({metric} there: {told})."
+    if not rows:
+        return f"The answer is that of {names[0]}, which was named first: there are no validation rows."
+    return f"The answer is that of {names[0]}, the best on {rows:,} validation rows ({metric} there: {told})."

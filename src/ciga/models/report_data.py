@@ -1,0 +1,167 @@
+"""What a fit leaves for the report and the summary: scores, comparisons, curves, as plain values."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ciga.data.check.report import check
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import GraphStore
+from ciga.models.model import Model
+from ciga.models.shift import MEASURES
+from ciga.models.summary import RESAMPLES, advice, advice_among, compare, ensemble_score, plots
+from ciga.scoring import metrics
+
+#: The plain network that every method has to beat.
+YARDSTICK = "erm"
+#: The method that mixes several.
+AUTO = "auto"
+#: Each seed's probabilities [S, n, C], and how much the gauge flags, by measure.
+Scan = tuple[Tensor, dict[str, float]]
+
+
+def report_data(
+    model: Model,
+    splits: Splits,
+    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    scans: Mapping[str, Mapping[str, Scan]] | None = None,
+) -> dict[str, Any]:
+    """What the report and the summary show of training: plain values, ready for JSON.
+
+    Args:
+        model: with its rivals.
+        splits: the data.
+        runs: the records of each method.
+        scans: what each method says of each part, if it is known already.
+    """
+    metric, mine = splits.task.metric, AUTO if model.shares else model.method_name
+    if scans is None:
+        each = {model.method_name: model.only(model.method_name), **model.rivals}
+        scans = {name: scan_parts(one, splits) for name, one in each.items()}
+    parts = list(scans[model.method_name])
+    where = next(name for name in ("ood_test", "id_test", "ood_val", "id_val", "train") if name in splits)
+    every = {part: {name: scan[part][0] for name, scan in scans.items()} for part in parts}
+    if model.shares:
+        for part, said in every.items():
+            mixed = sum((share * said[name] for name, share in model.shares.items()), torch.zeros(()))
+            every[part] = {AUTO: mixed, **said}
+    others = [name for name in every[where] if name != mine]
+    y = splits[where].y
+    compared = {name: compare(every[where][mine], every[where][name], y, metric) for name in others}
+    comparison = compared.get(YARDSTICK)
+    seeds = len(model.seeds)
+    told = {
+        **outline(runs, metric, model.selection),
+        "pictures": {part: plots(said[mine].mean(0), splits[part].y) for part, said in every.items()},
+        "flagged": {part: scan[1] for part, scan in scans[model.method_name].items()},
+        "where": where,
+        "comparison": comparison,
+        "comparisons": compared,
+        "ensembles": {
+            name: {
+                part: ensemble_score(every[part][name], splits[part].y, metric, RESAMPLES * (part == where))
+                for part in parts
+            }
+            for name in every[where]
+        },
+        "advice": advice_among("the mixture" if model.shares else mine, compared, seeds, where, metric)
+        if compared.keys() - {YARDSTICK} or model.shares
+        else advice(mine, comparison, seeds, where, metric, model.method.extracts),
+        "data": check(splits).as_dict(),
+        "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    }
+    if model.shares:
+        alone = {part: [_classified(p, splits[part].y) for p in said[AUTO]] for part, said in every.items()}
+        mixed_scores = {p: {k: [one[k] for one in some] for k in some[0]} for p, some in alone.items()}
+        told["scores"] = {AUTO: {model.selection: {**mixed_scores, "epoch": []}}, **told["scores"]}
+        told["rules"] = {AUTO: model.selection, **told["rules"]}
+    told["data"]["rejected"] = len(told["data"]["rejected"])  # the rows stay with the data
+    plain: dict[str, Any] = _plain(told)
+    return plain
+
+
+def _classified(probability: Tensor, y: Tensor) -> dict[str, float]:
+    return metrics.classification(probability.clamp(min=1e-12).log(), y)
+
+
+def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str) -> dict[str, Any]:
+    """Scores and learning curves of each method's runs: the least that report data has."""
+    found: dict[str, Any] = _plain(
+        {
+            "metric": metric,
+            "selection": selection,
+            "rules": {name: some[0].get("selection", selection) for name, some in runs.items()},
+            "scores": {name: _scores(records) for name, records in runs.items()},
+            "histories": {
+                name: [_short(r.get("history", ()), metric) for r in some] for name, some in runs.items()
+            },
+            "seconds": {name: [r["seconds"] for r in records] for name, records in runs.items()},
+            "hashes": {name: [r["hash"] for r in some] for name, some in runs.items() if "hash" in some[0]},
+        }
+    )
+    return found
+
+
+def scan_parts(model: Model, splits: Splits) -> dict[str, Scan]:
+    """What a model says of each part but the training data, or of these if there are no others."""
+    return {name: _scan(model, splits[name]) for name in [n for n in splits if n != "train"] or ["train"]}
+
+
+def _scan(model: Model, store: GraphStore) -> Scan:
+    """Each member's probabilities [S, n, C], and how much of the data the gauge flags, by measure."""
+    every, ratios = [], []
+    for batch in store.batches(256, chunk=4):
+        answer = model.predict(batch)
+        every.append(answer.every)
+        if model.gauge is not None:
+            ratios.append(model.gauge.measure(batch, answer.embedded).ratio)
+    out: dict[str, float] = {}
+    if ratios:
+        above = torch.cat(ratios) > 1
+        out = {"any": float(above.any(1).double().mean())}
+        out |= {name: float(above[:, i].double().mean()) for i, name in enumerate(MEASURES)}
+    return torch.cat(every, 1), out
+
+
+def _scores(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """selector -> split -> metric -> one value for each seed."""
+    out: dict[str, Any] = {}
+    for selector in records[0]["selected"]:
+        mine = [r["selected"][selector] for r in records]
+        out[selector] = {
+            split: {metric: [m[split][metric] for m in mine] for metric in mine[0][split]}
+            for split in mine[0]
+            if split not in ("epoch", "selector")
+        }
+        chosen = [m["epoch"] for m in mine]
+        out[selector]["epoch"] = [e for c in chosen for e in (c if isinstance(c, list) else [c])]
+    return out
+
+
+def _short(history: Sequence[Mapping[str, Any]], metric: str) -> list[dict[str, Any]]:
+    """The learning curves: loss terms, and the metric of each split."""
+    return [
+        {
+            "epoch": row["epoch"],
+            "terms": row["terms"],
+            "metrics": {split: {metric: m[metric]} for split, m in row["metrics"].items()},
+        }
+        for row in history
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """The same with floats of six digits and None for what is not a number: small, and valid JSON."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value if isinstance(value, (str, int, bool, type(None))) else value.item()

@@ -1,0 +1,164 @@
+"""Shares chosen on validation rows, and models that answer together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ciga.data import load
+from ciga.errors import CigaError, UsageError
+from ciga.models.fit import AUTO, fit_ensemble, known_settings, methods_of
+from ciga.models.mixture import best_shares
+from ciga.models.model import Model
+from tests.helpers import TINY
+from tests.small_models import edit, toy_model, toy_splits
+
+
+def said(right: float, y: torch.Tensor) -> torch.Tensor:
+    """Probabilities that give the true class of two this much."""
+    out = torch.full((len(y), 2), 1 - right)
+    return out.scatter(1, y.unsqueeze(1), right)
+
+
+def test_shares_go_to_who_is_right_and_few_rows_move_them_little() -> None:
+    few, many = torch.arange(10) % 2, torch.arange(5000) % 2
+    little, much = (best_shares({"good": said(0.9, y), "poor": said(0.4, y)}, y) for y in (few, many))
+    assert 0.5 < little["good"] < 0.6
+    assert much["good"] > 0.95
+    none = torch.zeros(0, dtype=torch.long)
+    assert best_shares({"a": said(0.9, none), "b": said(0.4, none)}, none) == {"a": 0.5, "b": 0.5}
+
+
+def test_shares_are_whole_per_cents_that_make_a_hundred() -> None:
+    y = torch.arange(30) % 2
+    found = best_shares({"a": said(0.6, y), "b": said(0.61, y), "c": said(0.0, y)}, y)
+    assert sum(round(100 * share) for share in found.values()) == 100
+    assert all(abs(100 * share - round(100 * share)) < 1e-9 for share in found.values())
+    assert found["c"] < found["a"] <= found["b"]
+    assert found["c"] > 0  # a certain mistake is not the end of a candidate
+
+
+# ---------------------------------------------------------------- a mixed model
+
+
+def mixed() -> Model:
+    other = toy_model("erm")
+    return replace(toy_model(), rivals={"erm": other}, shares={"ciga-v2": 0.25, "erm": 0.75})
+
+
+def test_a_mixture_answers_with_its_shares_and_shows_the_extracting_methods_part(tmp_path: Path) -> None:
+    model = mixed()
+    batch = toy_splits()["ood_test"].batch(slice(0, 12))
+    mine, other, both = (m.predict(batch) for m in (toy_model(), toy_model("erm"), model))
+    torch.testing.assert_close(both.probability, 0.25 * mine.probability + 0.75 * other.probability)
+    assert both.kept is not None
+    assert mine.kept is not None
+    assert torch.equal(both.kept, mine.kept)
+    assert model.label == "mix of erm 75 %, ciga-v2 25 %"
+    model.save(tmp_path / "model")
+    again = Model.load(tmp_path / "model")
+    assert torch.equal(again.predict(batch).probability, both.probability)
+    assert torch.equal(again.only("erm").predict(batch).probability, other.probability)
+    assert torch.equal(again.only("ciga-v2").predict(batch).probability, mine.probability)
+    assert again.only("erm").gauge is not None
+    with pytest.raises(UsageError, match="Known: ciga-v2, erm"):
+        again.only("forest")
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (edit(lambda about: about["shares"].update(erm=2.0)), "shares"),
+        (edit(lambda about: about["shares"].update(erm="much")), "shares"),
+        (edit(lambda about: about["shares"].update(gsat=0.0)), "shares"),
+        (edit(lambda about: about.update(shares=[1])), "shares"),
+        (lambda folder: (folder / "members" / "erm").rename(folder / "members" / "gsat"), "does not belong"),
+        (lambda folder: (folder / "members" / "erm" / "model.json").unlink(), "no model.json"),
+        (lambda folder: (folder / "members" / "erm" / "members").mkdir(), "members of members"),
+    ],
+)
+def test_a_damaged_mixture_is_refused(tmp_path: Path, damage: Callable[[Path], Any], says: str) -> None:
+    mixed().save(tmp_path / "model")
+    damage(tmp_path / "model")
+    with pytest.raises(CigaError, match=says):
+        Model.load(tmp_path / "model")
+
+
+def test_a_model_without_shares_keeps_the_format_that_older_versions_read(tmp_path: Path) -> None:
+    toy_model().save(tmp_path / "one")
+    mixed().save(tmp_path / "two")
+    formats = [json.loads((tmp_path / n / "model.json").read_text())["format"] for n in ("one", "two")]
+    assert formats == ["ciga.models.model/2", "ciga.models.model/3"]
+
+
+# ---------------------------------------------------------------- which methods are trained
+
+
+def test_what_is_trained_is_what_was_named() -> None:
+    assert methods_of("auto") == ["forest", "erm", "ciga-v2", "ciga-complement"]
+    assert methods_of("auto", ["wl", "erm", "wl"]) == ["wl", "erm"]
+    assert methods_of("wl, gsat") == ["wl", "gsat"]
+    for method, candidates, says in (
+        ("erm", ["wl"], "--candidates is for --method auto"),
+        ("auto,erm", [], "auto stands alone"),
+        ("forst,erm", [], "Did you mean forest"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            methods_of(method, candidates)
+
+
+def test_a_setting_goes_to_the_methods_that_have_it() -> None:
+    found = known_settings(["forest", "ciga-v2"], {"trees": 5, "alpha": 2, "epochs": 3})
+    assert found == {"forest": {"trees": 5, "epochs": 3}, "ciga-v2": {"alpha": 2, "epochs": 3}}
+    with pytest.raises(UsageError, match="Did you mean alpha"):
+        known_settings(["forest", "ciga-v2"], {"alpa": 2})
+
+
+QUICK = {"layers": 1, "width": 4, "epochs": 1, "trees": 5, "bits": 32}
+
+
+def test_auto_mixes_its_candidates_by_validation_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ciga.runs.pool.several.cores", lambda: 1)
+    model = fit_ensemble(
+        "spmotif-struc",
+        AUTO,
+        candidates=["forest", "ciga-v1"],
+        seeds=2,
+        data=TINY,
+        settings=QUICK,
+        runs_dir=tmp_path,
+    )
+    assert model.method_name == "ciga-v1"  # subgraphs come from a method that extracts
+    assert set(model.rivals) == {"forest"}
+    assert set(model.shares) == {"forest", "ciga-v1"}
+    told = model.report_data
+    assert f"forest {100 * model.shares['forest']:.0f} %" in told["made_of"]
+    assert "validation rows" in told["made_of"]
+    assert f"Subgraphs are those of ciga-v1, {100 * model.shares['ciga-v1']:.0f} %" in told["made_of"]
+    assert list(told["scores"]) == ["auto", "ciga-v1", "forest"]
+    assert set(told["comparisons"]) == {"ciga-v1", "forest"}
+    assert set(told["ensembles"]) == {"auto", "ciga-v1", "forest"}
+    assert len(told["scores"]["auto"][model.selection]["ood_test"]["accuracy"]) == 2
+
+
+def test_of_several_methods_the_best_on_validation_rows_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ciga.runs.pool.several.cores", lambda: 1)
+    model = fit_ensemble("spmotif-struc", "forest,erm", seeds=1, data=TINY, settings=QUICK, runs_dir=tmp_path)
+    splits = load("spmotif-struc", **TINY)
+    rows = {part: len(splits[part]) for part in ("id_val", "ood_val") if part in splits}
+    told = model.report_data["ensembles"]
+    scores = {name: sum(n * told[name][part]["mean"] for part, n in rows.items()) for name in told}
+    assert scores[model.method_name] == max(scores.values())
+    assert not model.shares
+    assert {model.method_name, *model.rivals} == {"forest", "erm"}
+    assert f"The answer is that of {model.method_name}, the best on" in model.report_data["made_of"]
