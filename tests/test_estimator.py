@@ -346,3 +346,29 @@ def test_a_damaged_or_hostile_folder_is_refused_with_a_sentence(damage: str, fol
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CigaError, match="is not a model folder"):
         GraphOODClassifier.load(tmp_path / "nothing")
+
+
+# ---------------------------------------------------------------- molecules
+
+
+def test_molecules_are_predicted_as_they_come(tmp_path: Path, store: GraphStore) -> None:
+    chem = pytest.importorskip("rdkit.Chem")
+    pandas = pytest.importorskip("pandas")
+    smiles = ["CCO", "c1ccccc1", "CCN", "CC(=O)O", "C1CCCCC1", "CCCl"] * 4
+    labels = [i % 2 for i in range(24)]
+    fitted = GraphOODClassifier("ciga-v1", size=0.6, **QUICK).fit(smiles, labels)
+    fitted.save(tmp_path / "model")
+    model = GraphOODClassifier.load(tmp_path / "model")
+    few = ["CCO", "CC(=O)O"]
+    wanted = fitted.predict_proba(few)
+    frame = pandas.DataFrame({"name": ["a", "b"], "smiles": few})
+    for given in (few, frame, frame["smiles"], [chem.MolFromSmiles(text) for text in few]):
+        np.testing.assert_allclose(model.predict_proba(given), wanted, atol=1e-6)
+        assert model.predict(given).tolist() == wanted.argmax(1).tolist()
+    assert [len(e.score) for e in model.explain(few)] == [4, 6]
+    assert len(model.shift(frame).flag) == 2
+    with pytest.raises(UsageError, match="Molecule 2, 'C\\(C', cannot be read: unparsable SMILES"):
+        model.predict(["CCO", "C(C"])
+    graphs = GraphOODClassifier("erm", **QUICK).fit(store)
+    with pytest.raises(UsageError, match="fitted on graphs, not on molecules"):
+        graphs.predict(few)

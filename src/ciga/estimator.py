@@ -15,6 +15,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 from ciga import options
+from ciga.data.reading.in_memory import are_molecules, listed, molecule_graphs
 from ciga.errors import CigaError, UsageError, unknown
 from ciga.explain.explanation import Explanation, explain
 from ciga.graphs.splits import Splits, Task
@@ -29,6 +30,7 @@ from ciga.training.device import pick_device
 from ciga.training.members import fit_members
 from ciga.training.schedule import Training
 
+#: A store, a list of PyG graphs, or molecules: SMILES, RDKit molecules, a pandas Series, or a DataFrame.
 Graphs = GraphStore | Sequence[Any]
 
 
@@ -112,7 +114,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         env: Sequence[int] | None = None,
         validation: tuple[Graphs, Sequence[Any]] | None = None,
     ) -> GraphOODClassifier:
-        """Train on `graphs` (PyG `Data` objects or a `GraphStore`) with labels `y`.
+        """Train on `graphs` (PyG `Data` objects, a `GraphStore`, or molecules) with labels `y`.
 
         Labels may be anything sortable; without `y` they are taken from the graphs. `env` names the
         environment of each graph for methods that use it. `validation` is a pair (graphs, labels), best
@@ -174,7 +176,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         return torch.cat(found).numpy()
 
     def predict(self, graphs: Graphs) -> np.ndarray[Any, Any]:
-        """The likeliest class of each graph."""
+        """The likeliest class of each graph, or of each molecule: `predict(["CCO", "c1ccccc1"])`."""
         best = self.predict_proba(graphs).argmax(1)
         return np.asarray(self.classes_[best])
 
@@ -183,7 +185,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
     def explain(self, graphs: Graphs) -> list[Explanation]:
         """What the model saw in each graph: the invariant subgraph, its scores, the prediction."""
         self._check()
-        return explain(self.model_, as_store(graphs))
+        return explain(self.model_, self._store(graphs))
 
     def subgraphs(self, graphs: Graphs) -> list[Explanation]:
         """The same as `explain`: edge scores, and which edges were kept."""
@@ -205,7 +207,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         from ciga.explain.report import report_model
 
         self._check()
-        store = as_store(graphs)
+        store = self._store(graphs)
         if y is not None:
             place = {c: i for i, c in enumerate(self.classes_.tolist())}
             store = store.labelled(torch.tensor([place.get(v, -1) for v in np.asarray(y).tolist()]))
@@ -274,16 +276,24 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
 
     def _batches(self, graphs: Graphs) -> Iterator[Batch]:
         self._check()
-        store = as_store(graphs)
+        store = self._store(graphs)
         self.model_.check(store)
         return store.batches(256, chunk=4)
 
+    def _store(self, graphs: Graphs) -> GraphStore:
+        featuriser = self.model_.featuriser
+        return as_store(graphs, str(featuriser.get("column", "smiles")), featuriser["kind"] == "smiles")
 
-def as_store(graphs: Graphs) -> GraphStore:
-    """Any accepted form of graphs as a store."""
+
+def as_store(graphs: Graphs, column: str = "smiles", molecules: bool = True) -> GraphStore:
+    """Any accepted form of graphs as a store; molecules are refused where they are not wanted."""
     if isinstance(graphs, GraphStore):
         return graphs
-    graphs = list(graphs)
+    graphs = listed(graphs, column)
+    if are_molecules(graphs):
+        if not molecules:
+            raise UsageError("The model was fitted on graphs, not on molecules: give it graphs.")
+        return molecule_graphs(graphs)
     if graphs and isinstance(graphs[0], GraphStore):  # what scikit-learn's indexing makes of a store
         return GraphStore.concat(graphs)
     return GraphStore.from_pyg(graphs)

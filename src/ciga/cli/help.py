@@ -33,7 +33,10 @@ EXAMPLES = {
         "ciga fit molecules.csv --label active --out model",
         "ciga fit molecules.csv --label active --split scaffold --seeds 5 --out model",
     ),
-    "predict": ("ciga predict model new.csv --out predictions.csv",),
+    "predict": (
+        "ciga predict model new.csv --out predictions.csv",
+        "ciga predict model --smiles CCOc1ccccc1",
+    ),
     "explain": ("ciga explain model molecules.csv --out report.html",),
     "export": ("ciga export model --format onnx",),
     "bench": (

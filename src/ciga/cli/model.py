@@ -65,6 +65,7 @@ def fit(
     from ciga import options
     from ciga.cli.fitted import print_summary
     from ciga.cli.progress import epoch_bar
+    from ciga.cli.tune import best_settings
     from ciga.models.fit import fit_ensemble, known_settings, methods_of
     from ciga.models.folder import check_free
     from ciga.registry import load_plugin
@@ -84,7 +85,9 @@ def fit(
     own: dict[str, dict[str, Any]] = {}
     with epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
         for name, known in known_settings(names, values).items() if tune else ():
-            own[name] = _tuned(dataset, name, chosen, known, preset or "", tune, plugin, runs_dir, device)
+            own[name] = best_settings(
+                dataset, name, chosen, known, preset or "", tune, plugin, runs_dir, device
+            )
         model = fit_ensemble(
             dataset,
             method,
@@ -110,21 +113,35 @@ def fit(
 
 def predict(
     model: ModelFolder,
-    file: Annotated[Path, typer.Argument(help="A table of SMILES, or graphs.")],
+    file: Annotated[Path | None, typer.Argument(help="A table of SMILES, or graphs.")] = None,
     out: Annotated[
-        Path, typer.Option(help="Where predictions go (.csv, .tsv, .csv.gz, .parquet; - prints them).")
-    ],
-    smiles: Smiles = None,
+        Path | None,
+        typer.Option(help="Where predictions go (.csv, .tsv, .csv.gz, .parquet; - prints them)."),
+    ] = None,
+    smiles: Annotated[
+        str | None, typer.Option(help="Table: the column of SMILES. Without FILE: a molecule.")
+    ] = None,
     member: Member = None,
     plugin: Plugins = [],  # noqa: B006
     device: Device = "auto",
     json_: AsJson = False,
 ) -> None:
-    """Predict every row of a file of any size: class, probability, uncertainty, and a shift flag."""
+    """Predict every row of a file of any size, or one molecule: class, probability, and a shift flag."""
+    from ciga.cli.molecule import print_answer
     from ciga.cli.progress import row_counter
     from ciga.models.output import check_output
     from ciga.models.stream import predict_file
 
+    if file is None:
+        if smiles is None or out is not None:
+            raise UsageError(
+                "Name a file of molecules or graphs (predict MODEL FILE --out PREDICTIONS.csv), "
+                "or one molecule (predict MODEL --smiles CCO)."
+            )
+        print_answer(_load(model, plugin, device, member), smiles, json_)
+        return
+    if out is None:
+        raise UsageError("Say where the predictions go: --out FILE.csv, or --out - to print them.")
     check_output(out)
     loaded = _load(model, plugin, device, member)
     with row_counter(f"predict {file.name}", enabled=not json_) as report:
@@ -302,33 +319,6 @@ def _load(folder: Path, plugins: list[Path], device: str, member: str | None = N
         load_plugin(file)
     loaded = Model.load(folder, pick_device(device))
     return loaded if member is None else loaded.only(member)
-
-
-def _tuned(
-    dataset: str,
-    method: str,
-    data: dict[str, Any],
-    settings: dict[str, Any],
-    preset: str,
-    trials: int,
-    plugins: list[Path],
-    runs_dir: Path,
-    device: str,
-) -> dict[str, Any]:
-    """The best settings of a search that looks at validation data only."""
-    from ciga.cli.tune import typed
-    from ciga.parallel import cores
-    from ciga.runs.tune import Search
-    from ciga.runs.tune import tune as search
-
-    found = tuple(str(p.resolve()) for p in plugins)
-    task = Search(dataset, method, data=data, settings=typed(method, settings), preset=preset, plugins=found)
-    workers = min(cores(), trials)
-    study = search(task, runs_dir / "tune.journal", trials, runs_dir, workers=workers, device=device)
-    best: dict[str, Any] = dict(study.best_trial.params)
-    said = " ".join(f"{k}={v}" for k, v in best.items())
-    typer.echo(f"{method}, the best of {trials} trials on validation data: {said}", err=True)
-    return best
 
 
 def _finite(value: Any) -> Any:

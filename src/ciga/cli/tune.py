@@ -196,3 +196,41 @@ def _compare(dataset: str, trials: int, found: Mapping[str, Any]) -> None:
         chosen = " ".join(f"{k}={v}" for k, v in best.params.items()) if best is not None else "–"
         table.add_row(method, said, "–" if best is None else f"{best.value:.4f}", chosen)
     console.print(table)
+
+
+def best_settings(
+    dataset: str,
+    method: str,
+    data: dict[str, Any],
+    settings: dict[str, Any],
+    preset: str,
+    trials: int,
+    plugins: list[Path],
+    runs_dir: Path,
+    device: str,
+) -> dict[str, Any]:
+    """The best settings of a search that looks at validation data only, for `ciga fit --tune`.
+
+    Args:
+        dataset: The name of a dataset.
+        method: The name of a method.
+        data: Options of the dataset.
+        settings: Settings that every trial has.
+        preset: Where settings start.
+        trials: How many are tried.
+        plugins: Python files that register what is named here.
+        runs_dir: Where the runs and the journal of the search go.
+        device: What to train on.
+    """
+    from ciga.parallel import cores
+    from ciga.runs.tune import Search
+    from ciga.runs.tune import tune as search
+
+    found = tuple(str(p.resolve()) for p in plugins)
+    task = Search(dataset, method, data=data, settings=typed(method, settings), preset=preset, plugins=found)
+    workers = min(cores(), trials)
+    study = search(task, runs_dir / "tune.journal", trials, runs_dir, workers=workers, device=device)
+    best: dict[str, Any] = dict(study.best_trial.params)
+    said = " ".join(f"{k}={v}" for k, v in best.items())
+    typer.echo(f"{method}, the best of {trials} trials on validation data: {said}", err=True)
+    return best

@@ -84,6 +84,18 @@ def predict_file(
     return totals
 
 
+def predict_smiles(model: Model, smiles: Sequence[str]) -> list[dict[str, str]]:
+    """For each molecule what `predict_file` would write, by column."""
+    if model.featuriser["kind"] != "smiles":
+        raise UsageError("The model was fitted on graphs, not on molecules: give it a file of graphs.")
+    found = molecules.featurise(smiles)
+    errors = {e.row: f"{e.reason}: {e.detail}".rstrip(": ") for e in found.errors}
+    piece = Chunk([[text] for text in smiles], found.store if found.rows else None, found.rows, errors)
+    header = ["smiles", *added_columns(model)]
+    answers = zip(piece.cells, _predict(model, piece, Totals()), strict=True)
+    return [dict(zip(header, [*cells, *values], strict=True)) for cells, values in answers]
+
+
 def _predict(model: Model, piece: Chunk, totals: Totals) -> list[list[str]]:
     """The added cells of each row of a chunk."""
     width = len(added_columns(model))

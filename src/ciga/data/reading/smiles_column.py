@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ciga.data.reading import chem, tables
@@ -24,15 +25,19 @@ def find_smiles_column(path: Path, wanted: str, notes: dict[str, str] | None = N
     columns = [name for name in tables.columns_of(path) if name]
     if wanted in columns or not columns:
         return wanted
-    named = [name for name in columns if _plain(name) in NAMES] or [
-        name for name in columns if "smiles" in name.lower()
-    ]
-    found = named if named else _by_content(path, columns)
+    found = named_for_smiles(columns) or _by_content(path, columns)
     if len(found) != 1:
         return wanted
     if notes is not None:
         notes["smiles"] = f"taken from the column '{found[0]}', the only one that looks like SMILES"
     return found[0]
+
+
+def named_for_smiles(columns: Sequence[str]) -> list[str]:
+    """The columns whose names say that they hold SMILES."""
+    return [name for name in columns if _plain(name) in NAMES] or [
+        name for name in columns if "smiles" in name.lower()
+    ]
 
 
 def _plain(name: str) -> str:
