@@ -89,3 +89,8 @@ def sentence(error: BaseException) -> str | None:
 
 #: How torch says it.
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number in a sentence: `1 row`, `1,513 rows`; `many` where it is not `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

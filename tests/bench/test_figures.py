@@ -103,8 +103,9 @@ def test_an_option_of_one_panel_is_no_mistake_in_the_others(tmp_path: Path) -> N
     assert len(draw(shown, Records([tmp_path]), TINY, tmp_path)) == 2
     with pytest.raises(UsageError, match="train_per_class"):
         draw(shown, Records([tmp_path]), Variation({"train_per_clas": "3"}), tmp_path)
-    # Nor in the tables that a diagram is drawn from.
-    assert draw(exhibit("figure-ranks"), Records([tmp_path]), TINY, tmp_path)
+    # Nor in the tables that a diagram is drawn from: here what lacks is records.
+    with pytest.raises(CigaError, match="Too few runs of figure-ranks"):
+        draw(exhibit("figure-ranks"), Records([tmp_path]), TINY, tmp_path)
 
 
 def test_failure_study(tmp_path: Path) -> None:
@@ -141,11 +142,17 @@ def test_critical_difference_diagrams(tmp_path: Path, book: Callable[..., Record
     svg = paths[0].read_text()
     assert "ours, 4 datasets" in svg
     assert "as printed in the paper, 4 datasets" in svg
-    look(draw(exhibit("figure-ranks"), Records([tmp_path / "none"]), PLAIN, tmp_path / "all"))
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:
     none = Records([tmp_path / "runs"])
+    with pytest.raises(
+        CigaError, match=r"Too few runs of figure-ranks are recorded.*  ciga bench figure-ranks"
+    ):
+        draw(exhibit("figure-ranks"), none, PLAIN, tmp_path)
+    with pytest.raises(CigaError, match="Too few runs of table-size"):
+        draw(exhibit("table-size"), none, PLAIN, tmp_path)
+    assert not list(tmp_path.iterdir())
     with pytest.raises(CigaError, match="ciga bench figure-beta"):
         draw(exhibit("figure-beta"), none, PLAIN, tmp_path)
     with pytest.raises(CigaError, match="ciga bench figure-subgraphs"):

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from ciga.bench.grid import Records
 from ciga.bench.paper import PaperTable, exhibit
 from ciga.bench.screen import blocks, draw_table
 from ciga.bench.tables import fill
+from ciga.runs.records import Records
 
 COLUMNS = [f"spmotif-{k}-{b}" for k in ("struc", "mixed") for b in ("0.33", "0.60", "0.90")]
 

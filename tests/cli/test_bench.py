@@ -101,17 +101,25 @@ def test_runs_list_show_compare_export(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("runs", "--method=ciga-*", "--where=size=0.25")
     assert "1 run in" in out
     assert "No run is recorded" in run("runs", "--where=size=0.5")[1]
-    code, out, _ = run("runs", "show", names[0][:8])
+    code, out, said = run("runs", "show", names[0][:8])
     assert code == 0
+    assert f"Next:  ciga runs compare {names[0][:8]} OTHER" in said
     assert "train_per_class=6" in out
-    code, out, _ = run("runs", "compare", *names)
+    code, out, said = run("runs", "compare", *names)
     assert code == 0
+    assert "Next:  ciga runs export --csv runs.csv" in said
     assert "ood-val.ood_test.accuracy" in out
     assert "settings.width" not in out  # equal in both
     assert run("runs", "show", "zzz")[0] == 2
     assert run("runs", "export")[0] == 2
-    code, _, _ = run("runs", "export", "--csv=all.csv", "--jsonl=results/all.jsonl", "--parquet=all.parquet")
+    code, _, said = run(
+        "runs", "export", "--csv=all.csv", "--jsonl=results/all.jsonl", "--parquet=all.parquet"
+    )
     assert code == 0
+    assert "2 runs in all.csv" in said
+    assert "Next:  ciga bench --list" in said
+    code, out, said = run("runs", "--failed")
+    assert (code, out, said) == (0, "", "No failed run is recorded in runs.\n")
     rows = list(csv.DictReader((tmp_path / "all.csv").open()))
     assert len(rows) == 2
     assert {r["settings.epochs"] for r in rows} == {"2"}
@@ -207,8 +215,13 @@ def test_figure_and_report(run: Run, tmp_path: Path) -> None:
     words = [*TINY, "--datasets=spmotif-mixed", "--seeds=1"]
     assert run("bench", "figure-alpha", *words, "--report=report.html")[0] == 0
     assert (tmp_path / "report.html").stat().st_size > 1000
-    code, out, _ = run("figure", "figure-alpha", "--out=pictures")
+    code, out, said = run("figure", "figure-alpha", "--out=pictures")
     assert code == 0
+    assert "Next:  ciga bench figure-alpha   (runs what is missing: " in said
+    assert (
+        run("figure", "figure-theory")[2]
+        == "Next:  ciga bench --list   (shows the other tables and figures)\n"
+    )
     assert [Path(line).name for line in out.split()] == ["figure-alpha.svg", "figure-alpha.png"]
     code, _, error = run("figure", "figure-beta")
     assert code == 1
@@ -223,6 +236,10 @@ def test_tune_then_run(run: Run, tmp_path: Path) -> None:
     for place in ("[1/2] alpha=", "[2/2] alpha="):  # progress
         assert place in told
     assert "trial 0, spmotif-struc, seed 1: " in told
+    assert "Next:  ciga run spmotif-struc ciga-v1 --settings best.toml --data train_per_class=6" in told
+    told = run("tune", "spmotif-struc", "ciga-v1", *small[:-1])[2]
+    assert "Next:  ciga tune spmotif-struc ciga-v1 " in told
+    assert "--over=alpha=0.5,2 --out best.toml   (keeps the best settings; runs nothing)" in told
     data = [w for w in TINY if w.startswith("--data")]
     code, out, _ = run("run", "spmotif-struc", "ciga-v1", *data, "--settings=best.toml", "--json")
     assert code == 0

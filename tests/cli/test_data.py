@@ -86,7 +86,9 @@ def test_stats_of_ones_own_graphs(tmp_path: Path) -> None:
     assert sum(part["graphs"] for part in found["splits"].values()) == found["all"]["graphs"] == 40
     assert found["paper"] is None
     assert found["environments"] == 3
-    assert "train" in ciga("data", "stats", "pyg", "--data", f"path={path}")
+    shown = CliRunner().invoke(app, ["data", "stats", "pyg", "--data", f"path={path}"])
+    assert "train" in shown.stdout
+    assert f"Next:  ciga data check pyg --data path={path}" in shown.stderr
 
 
 @pytest.mark.data

@@ -10,7 +10,7 @@ import pytest
 from ciga.bench.grid import Variation, configs
 from ciga.bench.paper import PaperTable, exhibit
 from ciga.cli.help import EXAMPLES, GROUPS
-from ciga.cli.screen import complete
+from ciga.cli.screen import again, complete, warn
 from ciga.files import write_json
 from tests.bench.conftest import record_of
 from tests.helpers import ciga
@@ -58,6 +58,45 @@ def test_dry_run_with_options_of_the_dataset(run: Run) -> None:
     assert fits(table)
     assert {"runs", "time", "55"} <= set(table.split())
     assert all(f"{key}=1000" in table for key in ("train_per_class", "val_per_class", "test_per_class"))
+
+
+def test_datasets_of_the_paper(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A table like the others: drawn on a terminal, Markdown when piped."""
+    monkeypatch.setenv("CIGA_DATA", str(tmp_path))  # nothing is there: the paper's numbers alone
+    few = ["table", "table-datasets", "--datasets=drugood-ic50-size,drugood-ic50-assay"]
+    code, out, said = run(*few, "--format=screen")
+    assert code == 0
+    assert fits(out)
+    assert "|" not in out
+    assert "36,597" in out
+    assert "Next:  ciga data stats" in said
+    assert run(*few)[1].count("|") > 20
+
+
+@pytest.mark.parametrize(("no_colour", "forced"), [("", ""), ("", "1"), ("1", "1")])
+def test_errors_are_red_and_warnings_yellow(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], no_colour: str, forced: str
+) -> None:
+    """Only on a terminal, and not where NO_COLOR is set."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", forced)
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    coloured = bool(forced and not no_colour)
+    code, _, said = run("table", "table-nothing")
+    assert code == 2
+    assert said.startswith("\x1b[31mciga: " if coloured else "ciga: ")
+    assert ("\x1b" in said) is coloured
+    warn("Take care [of this].")
+    assert capsys.readouterr().err == (
+        "\x1b[33mTake care [of this].\x1b[0m\n" if coloured else "Take care [of this].\n"
+    )
+
+
+def test_the_next_command_repeats_what_it_needs() -> None:
+    assert again() == ""
+    assert again(["bias=0.9"], [Path("my plugin.py")], Path("other")) == (
+        " --data bias=0.9 --plugin 'my plugin.py' --runs-dir other"
+    )
 
 
 def test_runs(run: Run, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def test_sentences_lose_their_short_names() -> None:
         "3 molecules of “new scaffolds (validation)” are also in the training data; "
         "aromatic atom differs, 2 bond features are constant."
     )
+    assert words.sentence("1 column of edge_attr is constant.") == "1 bond feature is constant."
     assert words.unlike("size, features") == "its size, its atoms and bonds"
     assert words.titled("ood_test of train.csv") == "new scaffolds of train.csv"
     assert words.titled("ood_test.csv") == "ood_test.csv"

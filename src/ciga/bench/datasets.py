@@ -45,10 +45,31 @@ def printed(paper: PaperStats) -> dict[str, float]:
     return {**graphs, "nodes_mean": paper.nodes_mean, "edges_mean": paper.edges_mean}
 
 
+Figures = Mapping[str, Mapping[str, float]]  # dataset -> what is counted -> how many
+
+
 def statistics_table(shown: Statistics, form: str, wanted: Sequence[str], variation: Variation) -> str:
     """In one of the formats of every table; a dataset whose files are not here is shown as missing."""
     if form not in FORMATS:
         raise UsageError(f"There is no format '{form}': use {', '.join(FORMATS)}.")
+    if form == "csv":
+        columns, found, _ = _gather(shown, wanted, variation)
+        return _csv(shown, columns, found)
+    return show([statistics_view(shown, wanted, variation)], form)
+
+
+def statistics_view(
+    shown: Statistics, wanted: Sequence[str], variation: Variation
+) -> tuple[str, Sheet, list[str]]:
+    """The same as a title, a sheet and its notes."""
+    columns, found, notes = _gather(shown, wanted, variation)
+    return f"{shown.title}. Paper: {shown.source}", _sheet(columns, found), notes
+
+
+def _gather(
+    shown: Statistics, wanted: Sequence[str], variation: Variation
+) -> tuple[list[Column], Figures, list[str]]:
+    """The datasets that are wanted, what is counted of those that are here, and notes."""
     names = [c.dataset for c in shown.columns]
     for name in wanted:
         if name not in names:
@@ -67,16 +88,13 @@ def statistics_table(shown: Statistics, form: str, wanted: Sequence[str], variat
             notes.append(f"{column.dataset}: {error}")
         if STATS[column.dataset].remark:
             notes.append(f"{column.dataset}, paper: {STATS[column.dataset].remark}.")
-    if form == "csv":
-        return _csv(shown, columns, found)
-    title = f"{shown.title}. Paper: {shown.source}"
-    return show([(title, _sheet(columns, found), notes)], form)
+    return columns, found, notes
 
 
 _KEYS = [*(f"graphs.{p}" for p in PARTS), "classes", "nodes_mean", "edges_mean"]
 
 
-def _sheet(columns: Sequence[Column], found: Mapping[str, Mapping[str, float]]) -> Sheet:
+def _sheet(columns: Sequence[Column], found: Figures) -> Sheet:
     sheet = Sheet(["dataset", *PARTS, "classes", "nodes", "edges", "metric"])
     for column in columns:
         name = column.dataset
@@ -96,7 +114,7 @@ def _number(key: str, value: float) -> Text:
     return Text(f"{value:,.2f}" if key.endswith("_mean") else f"{value:,.0f}")
 
 
-def _csv(shown: Statistics, columns: Sequence[Column], found: Mapping[str, Mapping[str, float]]) -> str:
+def _csv(shown: Statistics, columns: Sequence[Column], found: Figures) -> str:
     out = io.StringIO()
     writer: Any = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)

@@ -219,18 +219,17 @@ def _diagram(
 ) -> list[Path]:
     """Critical-difference diagrams: of what is recorded, and of the paper's own numbers."""
     keys = common_methods() if len(tables) > 1 else None
-    found: list[tuple[str, CriticalDifference]] = []
     ours = _means(tables, keys, records, variation, select, seeds)
     mine = critical_difference(ours) if len(ours) > 2 else None
-    if mine is not None:
-        found.append((_named(f"ours, {mine.datasets} datasets", variation), mine))
+    if mine is None:
+        raise CigaError(
+            f"Too few runs of {name} are recorded: ranks need three methods on the same two datasets. "
+            f"Make them with  ciga bench {name}."
+        )
+    found = [(_named(f"ours, {mine.datasets} datasets", variation), mine)]
     theirs = critical_difference(_printed(tables, keys))
     if theirs is not None:
         found.append((f"as printed in the paper, {theirs.datasets} datasets", theirs))
-    if not found:
-        raise CigaError(
-            f"{name} has too few datasets for a critical-difference diagram: it takes two or more."
-        )
     plt = pyplot()
     with plt.rc_context({**STYLE, "axes.grid": False}):
         height = max(len(cd.ranks) for _, cd in found)

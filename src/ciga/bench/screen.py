@@ -19,9 +19,7 @@ WINNER, QUIET, BROKEN = "bold green", "dim italic", "red"
 def draw_table(result: Result, console: Console, every: bool = False) -> None:
     """The table with its notes and comparisons; one decimal less where the window is narrow."""
     compact = console.width < 120
-    console.print(result.table.heading, style="bold", highlight=False)
-    draw_sheet(to_sheet(result, compact), console)
-    _notes(result.notes, console)
+    draw_view(result.table.heading, to_sheet(result, compact), result.notes, console)
     for title, sheet, notes in comparison_sheets(result, every, compact):
         console.print(f"\n{title}", style="bold", highlight=False)
         draw_sheet(sheet, console)
@@ -34,6 +32,13 @@ def draw_table(result: Result, console: Console, every: bool = False) -> None:
                 style="dim",
                 highlight=False,
             )
+
+
+def draw_view(title: str, sheet: Sheet, notes: Sequence[str], console: Console) -> None:
+    """A sheet under its title, with its notes."""
+    console.print(title, style="bold", highlight=False, markup=False)
+    draw_sheet(sheet, console)
+    _notes(notes, console)
 
 
 def draw_sheet(sheet: Sheet, console: Console) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from ciga.cli import bench, catalog, data, model, run, runs, tune
 from ciga.cli.help import Command, Group
+from ciga.cli.screen import complain, warn
 from ciga.errors import UsageError, os_sentence, sentence
 
 app = typer.Typer(
@@ -69,7 +70,7 @@ def main() -> None:
         app(standalone_mode=True)
     except SystemExit as stop:
         if stop.code == 130:  # what typer makes of Ctrl-C, without a word
-            print("\nciga: stopped. The same command continues where this one left off.", file=sys.stderr)
+            warn("\nciga: stopped. The same command continues where this one left off.")
         _flush(stop)
     except BrokenPipeError:
         # The reader of our output has gone (`ciga … | head`): nobody is left to complain to.
@@ -79,7 +80,7 @@ def main() -> None:
         said = sentence(error)
         if said is None:  # a mistake of ours: the traceback is what its report needs
             raise
-        print(f"ciga: {said}", file=sys.stderr)
+        complain(said)
         sys.exit(2 if isinstance(error, UsageError) else 1)
 
 
@@ -92,7 +93,7 @@ def _flush(stop: SystemExit) -> None:
         sys.exit(1)
     except OSError as error:
         _silence()
-        print(f"ciga: {os_sentence(error, 'The output')}", file=sys.stderr)
+        complain(os_sentence(error, "The output"))
         sys.exit(1)
     raise stop
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ciga.cli.bench_advice import advise_figure, advise_look, advise_table
 from ciga.cli.bench_options import (
     ALSO,
     Also,
@@ -30,7 +32,7 @@ from ciga.cli.bench_options import (
     variation_of,
 )
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
-from ciga.cli.screen import next_step
+from ciga.cli.screen import complain, next_step, warn
 
 if TYPE_CHECKING:
     from ciga.bench.grid import Variation
@@ -88,6 +90,7 @@ def bench(
     wanted = parse_seeds(seeds)
     if isinstance(shown, paper.Statistics):
         _prepare(shown, variation, datasets)
+        next_step(f"ciga table {name}", "counts them")
         return
     if quick:
         from ciga.bench.slices import quick as slice_of
@@ -110,6 +113,11 @@ def bench(
         from ciga.cli.bench_plan import show_plan
 
         show_plan(name, todo, missing, known_failures, records, workers)
+        if missing:
+            words = [word for word in sys.argv[1:] if word != "--dry-run"]
+            next_step(shlex.join(["ciga", *words]), "runs them")
+        else:
+            advise_look(name)
         return
     remember(runs_dir, name, variation, wanted, row, [*names(methods), *names(datasets)])
     code = _run(name, todo, records, workers, cluster, limit_hours, retry, device)
@@ -118,7 +126,7 @@ def bench(
 
         report_bench([r for p in todo if (r := records.find(p.config)) is not None], report)
         typer.echo(f"report: {report}", err=True)
-    next_step(f"ciga {'figure' if name.startswith('figure') else 'table'} {name}", "shows what came out")
+    advise_look(name)
     raise typer.Exit(code)
 
 
@@ -179,9 +187,17 @@ def table(
     if form == "screen" and out is not None:
         raise UsageError("--format screen is for a terminal: with --out use md, latex, html or csv.")
     if isinstance(shown, paper.Statistics):
-        from ciga.bench.datasets import statistics_table
+        from ciga.bench.datasets import statistics_table, statistics_view
 
-        text = statistics_table(shown, "md" if form == "screen" else form, names(datasets), variation)
+        if form == "screen":
+            from rich.console import Console
+
+            from ciga.bench.screen import draw_view
+
+            draw_view(*statistics_view(shown, names(datasets), variation), Console())
+            next_step(f"ciga data stats {shown.columns[0].dataset}", "shows one of them in detail")
+            return
+        text = statistics_table(shown, form, names(datasets), variation)
     elif isinstance(shown, paper.PaperTable):
         result = fill(
             shown,
@@ -201,7 +217,7 @@ def table(
             from ciga.bench.screen import draw_table
 
             draw_table(result, Console(), all_)
-            _advise(shown, result, records, wanted)
+            advise_table(shown, result, records, wanted)
             return
         text = render(result, form, all_)
     else:
@@ -209,13 +225,15 @@ def table(
     if out is None:
         sys.stdout.write(text)
         if isinstance(shown, paper.PaperTable) and form == "md":
-            _advise(shown, result, records, wanted)
+            advise_table(shown, result, records, wanted)
     else:
         from ciga.files import atomic
 
         with atomic(out) as temporary:
             temporary.write_text(text, encoding="utf-8")
         typer.echo(f"written: {out}", err=True)
+        if isinstance(shown, paper.PaperTable):
+            advise_table(shown, result, records, wanted)
 
 
 def figure(
@@ -245,35 +263,7 @@ def figure(
     records = records_in(runs_dir, results)
     for path in draw(shown, records, variation, out, select, parse_seeds(seeds), names(datasets)):
         typer.echo(str(path))
-
-
-def _advise(shown: Any, result: Any, records: Records, seeds: Sequence[int]) -> None:
-    """What to type for the runs that are missing, and how long that takes."""
-    from ciga.bench.grid import plans
-    from ciga.bench.slices import quick
-    from ciga.errors import UsageError
-    from ciga.parallel import cores
-    from ciga.runs.estimate import Estimate, hours
-
-    if not result.missing:
-        next_step(f"ciga figure {shown.name}", "draws its critical-difference diagram")
-        return
-    estimate, variation = Estimate(records), result.variation
-
-    def time(cells: Sequence[Any], wanted: Sequence[int]) -> str:
-        planned = [p.config for p in plans(variation.apply(cells), variation, wanted)]
-        todo = [config for config in planned if records.find(config) is None]
-        return f"{len(todo)} runs, about {hours(estimate.total(todo) / cores())} on {cores()} cores"
-
-    nothing = result.missing == result.wanted
-    if nothing:
-        typer.echo(f"Nothing of {shown.name} is recorded here yet.", err=True)
-        try:
-            part = quick(shown)
-            next_step(f"ciga bench {shown.name} --quick", f"{part.words}; {time(part.cells, part.seeds)}")
-        except UsageError:
-            pass
-    next_step(f"ciga bench {shown.name}", f"runs what is missing: {time(shown.cells(), seeds)}")
+    advise_figure(shown, variation, records, parse_seeds(seeds), names(datasets))
 
 
 # ---------------------------------------------------------------- what bench does
@@ -320,7 +310,7 @@ def _run(
         err=True,
     )
     for run, error in state.failed.items():
-        typer.echo(f"failed: {pool.plans[run]}: {error}", err=True)
+        complain(f"failed: {pool.plans[run]}: {error}")
     return 1 if state.failed else 0
 
 
@@ -337,4 +327,4 @@ def _prepare(shown: Any, variation: Variation, datasets: Sequence[str]) -> None:
                     build(column, variation, bar.data)
                     typer.echo(f"{column.dataset} is ready", err=True)
                 except CigaError as error:
-                    typer.echo(f"{column.dataset}: {error}", err=True)
+                    warn(f"{column.dataset}: {error}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, DataPairs, Plugins
-from ciga.cli.screen import next_step
+from ciga.cli.screen import again, next_step
 from ciga.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def prepare(name: Name, data: DataPairs = [], plugin: Plugins = [], json_: AsJso
         f"{name} is ready after {seconds:.1f} s: " + ", ".join(f"{p} {n:,}" for p, n in sizes.items()) + "."
     )
     typer.echo(f"Caches are in {cache_home()} (set CIGA_CACHE to change that).")
-    next_step(f"ciga data stats {name}", "counts it")
+    next_step(f"ciga data stats {name}{again(data, plugin)}", "counts it")
 
 
 @app.command()
@@ -62,6 +62,7 @@ def stats(name: Name, data: DataPairs = [], plugin: Plugins = [], json_: AsJson 
     for key, note in {**({"paper": remark} if remark else {}), **found["notes"]}.items():
         if not key.startswith("all."):
             console.print(f"{key}: {note}", style="dim", soft_wrap=True, markup=False, highlight=False)
+    next_step(f"ciga data check {name}{again(data, plugin)}", "looks for leakage and shifts")
 
 
 @app.command()
@@ -113,7 +114,7 @@ def check(
     else:
         Console().print(report)
         if path is None:
-            next_step(f"ciga run {name} ciga-v2", "trains on it")
+            next_step(f"ciga run {name} ciga-v2{again(data, plugin)}", "trains on it")
         else:
             next_step(f"ciga fit {name} --out model", "trains on it; with the same options as here")
 

@@ -12,7 +12,7 @@ import typer
 
 from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, Preset, RunsDir
 from ciga.cli.screen import next_step, warn
-from ciga.errors import UsageError
+from ciga.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from ciga.graphs.splits import Splits
@@ -151,17 +151,21 @@ def predict(
         return
     counts = ", ".join(f"{name} {count:,}" for name, count in sorted(totals.classes.items()))
     good = max(totals.rows - totals.errors, 1)
-    typer.echo(f"{totals.rows:,} rows: {counts or 'none could be predicted'}.", err=True)
+    typer.echo(f"{counted(totals.rows, 'row')}: {counts or 'none could be predicted'}.", err=True)
     if totals.errors:
-        warn(f"{totals.errors:,} rows could not be read: see the column error.")
-    if loaded.gauge is not None:
+        warn(f"{counted(totals.errors, 'row')} could not be read: see the column error.")
+    if totals.flagged:
         warn(
-            f"{totals.flagged:,} ({100 * totals.flagged / good:.1f} %) are unlike the training data: "
-            "do not rely on them (column shift)."
+            f"Unlike the training data: {totals.flagged:,} ({100 * totals.flagged / good:.1f} %); "
+            "do not rely on those (column shift)."
         )
+    elif loaded.gauge is not None:
+        typer.echo("None is unlike the training data.", err=True)
     typer.echo(f"predictions: {out}", err=True)
     if loaded.method.extracts:
         next_step(f"ciga explain {model} {file}", "shows which part of each graph the answers rest on")
+    else:
+        next_step(f"ciga export {model}", "writes the model for other programs")
 
 
 def explain(
@@ -228,8 +232,9 @@ def explain(
         typer.echo(json.dumps({**_finite(shown), "report": str(out)}))
         return
     f = examined.fidelity
+    said = counted(examined.graphs, "graph")
     typer.echo(
-        f"{examined.graphs:,} graphs. Probability of the predicted class: whole graph {f['whole']:.3f}, "
+        f"{said}. Probability of the predicted class: whole graph {f['whole']:.3f}, "
         f"kept part {f['kept']:.3f}, random part of that size {f['random']:.3f}, the rest {f['rest']:.3f}."
     )
     if examined.quality:
@@ -263,6 +268,7 @@ def export(
     gap = write(loaded, path, format_)
     size = path.stat().st_size / 2**20
     typer.echo(f"{path} ({size:.1f} MB): differs from the original by {gap:.1g} at most on random graphs.")
+    next_step(f"ciga predict {model} FILE --out predictions.csv", "gives the answers to compare it with")
 
 
 # ---------------------------------------------------------------- where the data come from

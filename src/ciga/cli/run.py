@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ciga.cli.screen import complete, next_step
+from ciga.cli.screen import again, complete, next_step
 
 if TYPE_CHECKING:
     from ciga.runs.types import Record
@@ -94,7 +94,8 @@ def run(
         _show(record, runs_dir / record["hash"])
         if report is not None:
             typer.echo(f"report: {report}")
-        next_step(f"ciga runs show {record['hash'][:8]}", "all of its record")
+        short = record["hash"][:8]
+        next_step(f"ciga runs show {short}{again(runs_dir=runs_dir)}", "all of its record")
 
 
 def demo(

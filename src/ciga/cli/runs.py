@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, RunsDir
-from ciga.cli.screen import listing, next_step
+from ciga.cli.screen import again, listing, next_step
+from ciga.errors import counted
 
 if TYPE_CHECKING:
     from ciga.runs.types import Record
@@ -42,9 +43,14 @@ def runs(
     if context.invoked_subcommand is not None:
         return
     if failed:
-        for file in sorted(runs_dir.glob("*/error.json")):
+        files = sorted(runs_dir.glob("*/error.json"))
+        for file in files:
             said = read_failure(file)
             typer.echo(f"{file.parent.name}  {said['time']}  {said['error']}")
+        if files:
+            next_step(f"ciga bench NAME --retry{again(runs_dir=runs_dir)}", "tries those of a table again")
+        else:
+            typer.echo(f"No failed run is recorded in {runs_dir}.", err=True)
         return
     found = select(runs_dir, dataset, method, where)
     if json_:
@@ -79,9 +85,10 @@ def runs(
             *extra,
         )
     console.print(view, highlight=False)
-    console.print(f"{len(found)} run{'s' if len(found) > 1 else ''} in {runs_dir}", highlight=False)
+    console.print(f"{counted(len(found), 'run')} in {runs_dir}", highlight=False)
     next_step(
-        f"ciga runs show {found[-1]['hash'][:8]}", "shows one; ciga runs compare A B sets two side by side"
+        f"ciga runs show {found[-1]['hash'][:8]}{again(runs_dir=runs_dir)}",
+        "shows one; ciga runs compare A B sets two side by side",
     )
 
 
@@ -101,6 +108,8 @@ def show(
     _show(record, runs_dir / record["hash"])
     for group in ("data", "settings", "notes", "versions"):
         typer.echo(f"{group}: " + ", ".join(f"{k}={v}" for k, v in record[group].items()))
+    short = record["hash"][:8]
+    next_step(f"ciga runs compare {short} OTHER{again(runs_dir=runs_dir)}", "sets it beside another run")
 
 
 @app.command("compare")
@@ -132,6 +141,7 @@ def compare(
     for key, values in rows.items():
         view.add_row(key, *values)
     Console().print(view)
+    next_step(f"ciga runs export --csv runs.csv{again(runs_dir=runs_dir)}", "writes every record to a table")
 
 
 @app.command("export")
@@ -168,7 +178,8 @@ def export(
         _write_parquet(found, parquet)
     for path in (csv_, parquet, jsonl):
         if path is not None:
-            typer.echo(f"{len(found)} runs in {path}", err=True)
+            typer.echo(f"{counted(len(found), 'run')} in {path}", err=True)
+    next_step(f"ciga bench --list{again(runs_dir=runs_dir)}", "shows which tables and figures they fill")
 
 
 # ---------------------------------------------------------------- records

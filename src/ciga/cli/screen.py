@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -32,11 +34,29 @@ def next_step(command: str, why: str = "") -> None:
     typer.echo(f"Next:  {command}" + (f"   ({why})" if why else ""), err=True)
 
 
+def again(pairs: Sequence[str] = (), plugins: Sequence[Path] = (), runs_dir: Path = Path("runs")) -> str:
+    """The options that the next command must repeat to mean the same data, plugins and records."""
+    words = [word for pair in pairs for word in ("--data", pair)]
+    words += [word for file in plugins for word in ("--plugin", str(file))]
+    words += ["--runs-dir", str(runs_dir)] if runs_dir != Path("runs") else []
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
 def warn(text: str) -> None:
     """A warning on standard error, in yellow where there is colour."""
+    _coloured(text, "yellow")
+
+
+def complain(text: str) -> None:
+    """What went wrong, on standard error, in red where there is colour."""
+    _coloured(f"ciga: {text}", "red")
+
+
+def _coloured(text: str, style: str) -> None:
+    # Rich leaves the colour out where standard error is not a terminal, and where NO_COLOR is set.
     from rich.console import Console
 
-    Console(stderr=True, soft_wrap=True).print(text, style="yellow", markup=False, highlight=False)
+    Console(stderr=True, soft_wrap=True).print(text, style=style, markup=False, highlight=False)
 
 
 def complete(kind: str) -> Callable[[str], list[str]]:

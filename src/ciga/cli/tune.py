@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import DataPairs, Pairs, Plugins, Preset, RunsDir
+from ciga.cli.screen import again, next_step
 
 if TYPE_CHECKING:
     from ciga.runs.tune import Search
@@ -87,16 +90,22 @@ def tune(
         tasks = searches(common, several)
         found = tune_methods(tasks, storage, trials, runs_dir, workers=workers, device=device, say=_tell)
         _compare(dataset, trials, found)
-        for task in tasks if out is not None else []:
-            assert out is not None
+        if out is None:
+            _keep("best")
+            return
+        for task in tasks:
             _write(task, found[task.method], out / f"{task.method}.toml")
+        _use(tasks[0], out / f"{tasks[0].method}.toml", data, plugin, runs_dir)
         return
     assert method is not None
     task = Search(**{**vars(common), "settings": typed(method, fixed)})
     made = search(task, storage, trials, runs_dir, workers=workers, device=device, say=_tell)
     _show(made)
-    if out is not None:
+    if out is None:
+        _keep("best.toml")
+    else:
         _write(task, made, out)
+        _use(task, out, data, plugin, runs_dir)
 
 
 def typed(method: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -116,9 +125,21 @@ def _write(task: Search, found: Any, out: Path) -> None:
     from ciga.runs.tune import write_settings
 
     write_settings(task, found, out)
+    typer.echo(f"best settings: {out}", err=True)
+
+
+def _keep(out: str) -> None:
+    """How to keep what was found: the same command with --out reads the journal and trains nothing."""
+    next_step(f"{shlex.join(['ciga', *sys.argv[1:]])} --out {out}", "keeps the best settings; runs nothing")
+
+
+def _use(task: Search, file: Path, data: list[str], plugins: list[Path], runs_dir: Path) -> None:
     several = f" --preset {task.start}" if len(task.datasets) > 1 else ""
-    use = f"ciga run {task.datasets[0]} {task.method}{several} --settings {out}"
-    typer.echo(f"best settings: {out} ({use})", err=True)
+    more = again(data, plugins, runs_dir)
+    next_step(
+        f"ciga run {task.datasets[0]} {task.method}{several} --settings {shlex.quote(str(file))}{more}",
+        "trains with them",
+    )
 
 
 def _over(given: Sequence[str]) -> dict[str, list[Any] | None]:

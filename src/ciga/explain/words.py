@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ciga.data.reading.feature_names import ATOM_NAMES, BOND_NAMES
+from ciga.errors import counted
 
 METRICS = {
     "roc_auc": "ROC-AUC",
@@ -88,7 +89,7 @@ class Words:
 
     def count(self, number: int) -> str:
         """`1 molecule`, `1,513 molecules`."""
-        return f"{number:,} {self.one if number == 1 else self.many}"
+        return counted(number, self.one, self.many)
 
     def feature(self, name: str) -> str:
         """`x[30]` -> "aromatic atom"; `nodes` -> "number of atoms"."""
@@ -122,8 +123,8 @@ class Words:
     def sentence(self, text: str) -> str:
         """A sentence with all its short names replaced."""
         text = re.sub(r"\b(?:x|edge_attr)\[\d+\]", lambda m: self.feature(m[0]), text)
-        text = re.sub(r"\bcolumns of x\b", f"{self.node} features", text)
-        text = re.sub(r"\bcolumns of edge_attr\b", f"{self.edge} features", text)
+        text = re.sub(r"\bcolumn(s?) of x\b", rf"{self.node} feature\1", text)
+        text = re.sub(r"\bcolumn(s?) of edge_attr\b", rf"{self.edge} feature\1", text)
         text = re.sub(r"\b(?:id|ood)_(?:val|test)\b", lambda m: f"“{self.part(m[0])}”", text)
         text = re.sub(r"\btrain\b", "the training data", text)
         text = re.sub(r"\b(?:roc_auc|mcc)\b", lambda m: METRICS[m[0]], text)

@@ -203,6 +203,11 @@ def test_constant_columns_and_environments() -> None:
     assert found["graphs_in_unseen"] == {"ood_test": 5}
     assert found["graphs_most"] == int((y == 1).sum())
     assert any("3 of 3 training environments have one class only" in w for w in report.warnings())
+    assert "1 column of x is constant and says nothing." in report.warnings()
+    assert "1 column of x is constant in train only." in report.warnings()
+    report.constant_columns["x"] = {"everywhere": [1, 2], "in train only": [0, 3]}
+    assert "2 columns of x are constant and say nothing." in report.warnings()
+    assert "2 columns of x are constant in train only." in report.warnings()
 
 
 def test_the_report_is_json_and_prints() -> None:
@@ -215,7 +220,7 @@ def test_the_report_is_json_and_prints() -> None:
     text = console.export_text()
     assert "mine" in text
     assert "ood_test in train" in text
-    assert "1 graphs of ood_test are also in train" in text
+    assert "1 graph of ood_test is also in train" in text
 
 
 def test_tiny_parts_do_not_break_it() -> None:

@@ -14,7 +14,7 @@ from ciga.data.check.duplicates import canonical_smiles
 from ciga.data.check.label_ties import label_ties
 from ciga.data.reading.similarity import hardness, to_training
 from ciga.data.reading.tables import Rejected, read_rejected
-from ciga.errors import MissingExtra
+from ciga.errors import MissingExtra, counted
 from ciga.graphs.hashes import exact_hashes, wl_hashes
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import GraphStore
@@ -58,7 +58,9 @@ class Report:
                 if pair != "note" and found["graphs"]:
                     where, other = pair.split(" in ")
                     conflict = f"; {found['other_label']} with another label" if found["other_label"] else ""
-                    out.append(f"{found['graphs']} graphs of {where} are also in {other} ({kind}{conflict}).")
+                    same = counted(found["graphs"], "graph")
+                    be = "is" if found["graphs"] == 1 else "are"
+                    out.append(f"{same} of {where} {be} also in {other} ({kind}{conflict}).")
         for part, shift in self.label_shift.items():
             if shift["shifted"]:
                 out.append(f"The class shares of {part} differ from those of train by {shift['effect']:.2f}.")
@@ -67,16 +69,21 @@ class Report:
                 r = f"r = {tie['train_r']:+.2f} in train, {tie['r']:+.2f} in {part}"
                 out.append(f"{tie['what']} goes with class {tie['class']} differently: {r}.")
         for table, columns in self.constant_columns.items():
-            if columns["everywhere"]:
-                out.append(f"{len(columns['everywhere'])} columns of {table} are constant and say nothing.")
-            if columns["in train only"]:
-                out.append(f"{len(columns['in train only'])} columns of {table} are constant in train only.")
+            dead, late = len(columns["everywhere"]), len(columns["in train only"])
+            if dead:
+                said = "is constant and says nothing" if dead == 1 else "are constant and say nothing"
+                out.append(f"{counted(dead, 'column')} of {table} {said}.")
+            if late:
+                be = "is" if late == 1 else "are"
+                out.append(f"{counted(late, 'column')} of {table} {be} constant in train only.")
         if self.environments and self.environments["single_class"]:
             found = self.environments
             one, of = len(found["single_class"]), found["environments"]
-            out.append(f"{one} of {of} training environments have one class only.")
+            have = "has" if one == 1 else "have"
+            out.append(f"{one} of {counted(of, 'training environment')} {have} one class only.")
         if self.rejected:
-            out.append(f"{len(self.rejected)} rows were set aside.")
+            be = "was" if len(self.rejected) == 1 else "were"
+            out.append(f"{counted(len(self.rejected), 'row')} {be} set aside.")
         return out
 
     def __rich__(self) -> Any:
