@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -61,10 +60,3 @@ def test_every_public_name_is_there() -> None:
         assert name in dir(ciga)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = ciga.nothing
-
-
-def test_the_version_is_the_packages() -> None:
-    import tomllib
-
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert ciga.__version__ == project["version"]

@@ -121,7 +121,7 @@ def test_a_damaged_entry_is_named(build: Callable[..., Splits], key: str, value:
 
 @pytest.mark.parametrize("text", [json.dumps(small())[:-40], "[]", "{}", '{"split": {"train": []}}', ""])
 def test_a_cut_or_foreign_file_is_an_error(build: Callable[..., Splits], text: str) -> None:
-    with pytest.raises(CigaError, match="damaged, cut short or no DrugOOD file"):
+    with pytest.raises(CigaError, match="damaged, cut short or not a DrugOOD file"):
         build(text)
 
 

@@ -13,7 +13,7 @@ from typing import IO, AnyStr
 from ciga.errors import CigaError
 
 #: Bytes that any file may take, and how many times its size a larger one may take.
-FLOOR, FACTOR = 1 << 28, 20
+FLOOR, FACTOR = 1 << 29, 20
 #: The longest line of a text file, in characters: a row of a table, or one graph.
 LINE = 1 << 26
 #: Working memory of a node without features, in bytes: what pointers and batches need.
