@@ -50,7 +50,8 @@ def test_a_loaded_model_is_the_same(saved: Path) -> None:
 
 def test_the_folder_is_small_and_complete(saved: Path) -> None:
     assert sorted(p.name for p in saved.iterdir()) == [
-        "model.json", "report.json", "shift.safetensors", "weights-1.safetensors", "weights-2.safetensors",
+        "model.json", "nearest.safetensors", "report.json", "shift.safetensors", "weights-1.safetensors",
+        "weights-2.safetensors",
     ]  # fmt: skip
     assert sum(p.stat().st_size for p in saved.iterdir()) < 2**20
     about = json.loads((saved / "model.json").read_text())

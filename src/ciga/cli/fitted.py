@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ciga.explain.render import spread
 from ciga.models.model import Model, rule_of
+from ciga.models.shift import MEASURES
 from ciga.models.summary import interval
 from ciga.scoring.stats import LEAST
 
@@ -53,12 +54,18 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     flagged = report_data["flagged"]
     said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
     if said and model.gauge is not None:
-        worst = max(("size", "features", "embedding"), key=lambda k: flagged[last][k])
+        worst = max((m for m in MEASURES if m in flagged[last]), key=lambda m: flagged[last][m])
         console.print(
             f"Shift: unlike training are {said} (mostly by {worst}; by chance alone about "
             f"{100 * model.gauge.level:.0f} %).",
             soft_wrap=True,
             highlight=False,
+        )
+    alike = {part: found["nearest"] for part, found in flagged.items() if "nearest" in found}
+    near = ", ".join(f"{value:.2f} in {part}" for part, value in alike.items())
+    if near:
+        console.print(
+            f"Similarity to the nearest training graph, median: {near}.", soft_wrap=True, highlight=False
         )
     for warning in report_data["data"]["warnings"]:
         console.print(f"Data: {warning}", soft_wrap=True, highlight=False, markup=False)

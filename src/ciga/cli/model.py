@@ -147,7 +147,7 @@ def predict(
     with row_counter(f"predict {file.name}", enabled=not json_) as report:
         totals = predict_file(loaded, file, out, smiles=smiles, report=report)
     if json_:
-        typer.echo(json.dumps(vars(totals)))
+        typer.echo(json.dumps({**vars(totals), "similarity": totals.nearest}))
         return
     counts = ", ".join(f"{name} {count:,}" for name, count in sorted(totals.classes.items()))
     good = max(totals.rows - totals.errors, 1)
@@ -161,6 +161,13 @@ def predict(
         )
     elif loaded.gauge is not None:
         typer.echo("None is unlike the training data.", err=True)
+    if totals.nearest is not None and loaded.gauge is not None:
+        usual = loaded.gauge.usual
+        beside = "" if usual is None else f"; rows like the training data have {usual:.2f}"
+        typer.echo(
+            f"Similarity to the nearest training row: median {totals.nearest:.2f}{beside} (similarity).",
+            err=True,
+        )
     typer.echo(f"predictions: {out}", err=True)
     if loaded.method.extracts:
         next_step(f"ciga explain {model} {file}", "shows which part of each graph the answers rest on")

@@ -113,6 +113,7 @@ class Words:
             "size": "its size",
             "features": f"its {self.node}s and {self.edge}s",
             "embedding": "how the model sees it",
+            "similarity": "nothing like it in training",
         }
         return ", ".join(plain.get(reason, reason) for reason in reasons.split(", "))
 

@@ -22,6 +22,7 @@ from ciga.graphs.splits import Splits
 from ciga.methods.base import methods
 from ciga.models.mixture import best_shares
 from ciga.models.model import Model, featuriser_of
+from ciga.models.neighbours import Neighbours
 from ciga.models.report_data import AUTO, YARDSTICK, report_data, scan_parts
 from ciga.models.shift import Gauge
 from ciga.models.summary import choice, score
@@ -168,13 +169,14 @@ def assemble(
         how: `first`, `best` (on validation rows) or `mix`: who gives the answer.
     """
     found = {name: _members(some, runs_dir, splits) for name, some in plans.items()}
+    neighbours = Neighbours.of(splits.train)
     for model in found.values():
-        model.gauge = Gauge.calibrate(model.embed, splits)
+        model.gauge = Gauge.calibrate(model.embed, splits, neighbours=neighbours)
     scans = {name: scan_parts(model, splits) for name, model in found.items()}
     parts = [part for part in ("id_val", "ood_val") if part in splits]
     y = torch.cat([splits[part].y for part in parts]) if parts else torch.zeros(0, dtype=torch.long)
     said = {
-        name: torch.cat([scan[part][0].mean(0) for part in parts] or [torch.zeros(0, splits.task.classes)])
+        name: torch.cat([scan[part].mean(0) for part in parts] or [torch.zeros(0, splits.task.classes)])
         for name, scan in scans.items()
     }
     scores = {name: score(p, y, splits.task.metric) if len(y) else math.nan for name, p in said.items()}

@@ -4,6 +4,7 @@
       model.json            method, settings, classes, featuriser, data fingerprint, versions
       weights-1.safetensors weights of seed 1, and one such file for each further seed
       shift.safetensors     the shift gauge (absent where there is none)
+      nearest.safetensors   fingerprints of the training graphs (may be absent)
       report.json           scores, learning curves and advice from training, for the report (may be absent)
       members/NAME/         a folder of this kind for each other method that was trained (may be absent)
 
@@ -34,7 +35,8 @@ from ciga.models.folder import (
     load_network,
     read_json,
 )
-from ciga.models.shift import Gauge
+from ciga.models.neighbours import Neighbours
+from ciga.models.shift import MEASURES, Gauge
 from ciga.nn.encoder import Spec
 from ciga.registry import plugin_of
 from ciga.runs.records import versions
@@ -46,6 +48,7 @@ FORMAT = "ciga.models.model/2"
 MIXED = "ciga.models.model/3"
 #: The folder of the other methods.
 MEMBERS = "members"
+NEAREST = "nearest.safetensors"
 
 
 @dataclass
@@ -200,6 +203,8 @@ class Model:
         check_free(folder)
         with whole_folder(folder) as place:
             self._write(place)
+            if self.gauge is not None and self.gauge.neighbours is not None:  # rivals have the same
+                write_tensors(place / NEAREST, self.gauge.neighbours.tensors(), {"format": FORMAT})
             for name, rival in self.rivals.items():
                 own = place / MEMBERS / name
                 own.mkdir(parents=True)
@@ -278,6 +283,8 @@ class Model:
                 model.gauge = Gauge.restore(tensors, shift, len(seeds), width, spec.classes)
             except (ValueError, KeyError, TypeError, CigaError):
                 raise CigaError(f"{folder / 'shift.safetensors'} does not fit the model.") from None
+            if (folder / NEAREST).is_file():
+                model.gauge.neighbours = _neighbours(folder / NEAREST, model.gauge)
         files = [folder / "report.json", folder / "story.json"]  # the second one up to version 0.1
         written = next((file for file in files if file.is_file()), None)
         model.report_data = {} if written is None else read_json(written)
@@ -295,6 +302,18 @@ def _rival(folder: Path, model: Model) -> Model:
     found = Model.load(folder)
     if found.method_name != folder.name or (found.spec, found.classes) != (model.spec, model.classes):
         raise CigaError(f"{folder} does not belong to the model around it.")
+    if found.gauge is not None and model.gauge is not None:
+        found.gauge.neighbours = model.gauge.neighbours
+    return found
+
+
+def _neighbours(file: Path, gauge: Gauge) -> Neighbours:
+    try:
+        found = Neighbours.restore(read_tensors(file)[0])
+        if gauge.tensors["threshold"].numel() < len(MEASURES):
+            raise CigaError("A gauge of three measures has no neighbours.")
+    except CigaError:
+        raise CigaError(f"{file} does not fit the model: fit the model again.") from None
     return found
 
 

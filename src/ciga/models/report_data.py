@@ -22,15 +22,13 @@ from ciga.scoring import metrics
 YARDSTICK = "erm"
 #: The method that mixes several.
 AUTO = "auto"
-#: Each seed's probabilities [S, n, C], and how much the gauge flags, by measure.
-Scan = tuple[Tensor, dict[str, float]]
 
 
 def report_data(
     model: Model,
     splits: Splits,
     runs: Mapping[str, Sequence[Mapping[str, Any]]],
-    scans: Mapping[str, Mapping[str, Scan]] | None = None,
+    scans: Mapping[str, Mapping[str, Tensor]] | None = None,
 ) -> dict[str, Any]:
     """What the report and the summary show of training: plain values, ready for JSON.
 
@@ -46,7 +44,7 @@ def report_data(
         scans = {name: scan_parts(one, splits) for name, one in each.items()}
     parts = list(scans[model.method_name])
     where = next(name for name in ("ood_test", "id_test", "ood_val", "id_val", "train") if name in splits)
-    every = {part: {name: scan[part][0] for name, scan in scans.items()} for part in parts}
+    every = {part: {name: scan[part] for name, scan in scans.items()} for part in parts}
     if model.shares:
         for part, said in every.items():
             mixed = sum((share * said[name] for name, share in model.shares.items()), torch.zeros(()))
@@ -59,7 +57,7 @@ def report_data(
     told = {
         **outline(runs, metric, model.selection),
         "pictures": {part: plots(said[mine].mean(0), splits[part].y) for part, said in every.items()},
-        "flagged": {part: scan[1] for part, scan in scans[model.method_name].items()},
+        "flagged": {part: _flagged(model, splits[part]) for part in parts},
         "where": where,
         "comparison": comparison,
         "comparisons": compared,
@@ -108,25 +106,25 @@ def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, select
     return found
 
 
-def scan_parts(model: Model, splits: Splits) -> dict[str, Scan]:
-    """What a model says of each part but the training data, or of these if there are no others."""
-    return {name: _scan(model, splits[name]) for name in [n for n in splits if n != "train"] or ["train"]}
+def scan_parts(model: Model, splits: Splits) -> dict[str, Tensor]:
+    """Each seed's probabilities [S, n, C] on every part but train, or on train if there is no other."""
+    parts = [name for name in splits if name != "train"] or ["train"]
+    return {
+        name: torch.cat([model.predict(b).every for b in splits[name].batches(256, chunk=4)], 1)
+        for name in parts
+    }
 
 
-def _scan(model: Model, store: GraphStore) -> Scan:
-    """Each member's probabilities [S, n, C], and how much of the data the gauge flags, by measure."""
-    every, ratios = [], []
-    for batch in store.batches(256, chunk=4):
-        answer = model.predict(batch)
-        every.append(answer.every)
-        if model.gauge is not None:
-            ratios.append(model.gauge.measure(batch, answer.embedded).ratio)
-    out: dict[str, float] = {}
-    if ratios:
-        above = torch.cat(ratios) > 1
-        out = {"any": float(above.any(1).double().mean())}
-        out |= {name: float(above[:, i].double().mean()) for i, name in enumerate(MEASURES)}
-    return torch.cat(every, 1), out
+def _flagged(model: Model, store: GraphStore) -> dict[str, float]:
+    """How much of the data the gauge flags, in all and by measure; and the median similarity to training."""
+    if model.gauge is None:
+        return {}
+    found = [model.gauge.measure(b, model.embed(b)) for b in store.batches(256, chunk=4)]
+    above = torch.cat([shift.ratio for shift in found]) > 1
+    out = {"any": float(above.any(1).double().mean())}
+    out |= {name: float(column.double().mean()) for name, column in zip(MEASURES, above.T, strict=False)}
+    alike = [shift.nearest.similarity for shift in found if shift.nearest is not None]
+    return out | ({"nearest": float(torch.cat(alike).median())} if alike else {})
 
 
 def _scores(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

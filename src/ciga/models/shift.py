@@ -1,4 +1,4 @@
-"""Is this graph like those the model was trained on? Three measures, calibrated on validation graphs.
+"""Is this graph like those the model was trained on? Four measures, calibrated on validation graphs.
 
 - `size`: how far the numbers of nodes and edges (their logarithms) lie from the training mean, in standard
   deviations; the larger of the two.
@@ -6,9 +6,11 @@
   features. A column that is constant in training speaks up when it is not constant any more.
 - `embedding`: Mahalanobis distance of the graph's representation from the nearest class of the training
   graphs (Lee et al., 2018), the mean over the members of the ensemble.
+- `similarity`: one minus the similarity of the nearest training graph (`ciga.models.neighbours`); not there
+  in models of version 0.1.
 
-Each is divided by its threshold, the (1 - level/3) quantile on the calibration graphs: above 1 it raises the
-flag. With three measures at level/3 each, at most about `level` of graphs like the calibration graphs are
+Each is divided by its threshold, the (1 - level/4) quantile on the calibration graphs: above 1 it raises the
+flag. With four measures at level/4 each, at most about `level` of graphs like the calibration graphs are
 flagged. What cannot be measured (a feature too large to be squared) is infinitely far, and flagged.
 
 The gauge also knows the training graphs again (`seen`), so that a score on them is not taken for one on new
@@ -29,9 +31,10 @@ from ciga.errors import CigaError
 from ciga.graphs.hashes import wl_hashes
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import Batch, GraphStore
+from ciga.models.neighbours import Nearest, Neighbours
 from ciga.nn.readout import mean_of
 
-MEASURES = ("size", "features", "embedding")
+MEASURES = ("size", "features", "embedding", "similarity")
 #: Reference statistics come from at most this number of training graphs, drawn with a fixed seed.
 SAMPLE = 10_000
 #: A column's spread is taken as at least this, so that one constant in training has a scale.
@@ -46,13 +49,14 @@ Embed = Callable[[Batch], Sequence[Tensor]]
 
 @dataclass
 class Shift:
-    """What the gauge says of a batch: each measure over its threshold, [G, 3] in the order of `MEASURES`."""
+    """What the gauge says of a batch: each measure over its threshold, [G, 4] in the order of `MEASURES`."""
 
     ratio: Tensor
+    nearest: Nearest | None = None  # the training graph most like each, where the model knows them
 
     @property
     def score(self) -> Tensor:
-        """The largest of the three, [G]."""
+        """The largest measure, [G]."""
         return self.ratio.max(1).values
 
     @property
@@ -77,13 +81,23 @@ class Gauge:
     level: float
     calibrated_on: str
     calibrated_with: int
+    neighbours: Neighbours | None = None
+    usual: float | None = None  # the median similarity of calibration graphs to the nearest training graph
 
     @classmethod
-    def calibrate(cls, embed: Embed, splits: Splits, level: float = 0.05) -> Gauge:
+    def calibrate(
+        cls, embed: Embed, splits: Splits, level: float = 0.05, neighbours: Neighbours | None = None
+    ) -> Gauge:
         """Measure the training graphs, then set the thresholds on validation graphs.
 
         The calibration part is `id_val` where there is one. On `ood_val` the flag tolerates shifts like
         that one; on `train` itself, the last resort, it is a little too eager.
+
+        Args:
+            embed: the model's representations of a batch.
+            splits: the data.
+            level: the share of graphs like the calibration graphs that may be flagged.
+            neighbours: those of the training graphs, if they are known already.
         """
         train = _some(splits.train)
         sizes, means, embedded = _all(train, embed)
@@ -100,14 +114,21 @@ class Gauge:
         if splits.train.num_graphs <= REMEMBERED:
             tensors["seen"] = torch.from_numpy(np.unique(wl_hashes(splits.train)).view(np.int64))
         part = next(name for name in ("id_val", "ood_val", "train") if name in splits)
-        gauge = cls(tensors, level, part, splits[part].num_graphs)
-        raw = torch.cat([gauge.measure(b, embed(b)).ratio for b in _some(splits[part]).batches(256, chunk=4)])
+        gauge = cls(tensors, level, part, splits[part].num_graphs, neighbours or Neighbours.of(splits.train))
+        found = [gauge.measure(b, embed(b)) for b in _some(splits[part]).batches(256, chunk=4)]
+        raw = torch.cat([one.ratio for one in found])
+        alike = 1 - raw[:, -1]
+        if part == "train":  # each is its own nearest: ask how near they are to one another
+            alike = gauge.neighbours.among_themselves() if gauge.neighbours else alike
+            places = torch.linspace(0, len(alike) - 1, len(raw)).round().long()
+            raw[:, -1] = 1 - alike.sort().values[places]
+        gauge.usual = float(alike.median())
         quantile = raw.quantile(1 - level / len(MEASURES), dim=0, interpolation="higher")
         gauge.tensors["threshold"] = quantile.clamp(1e-6, torch.finfo(quantile.dtype).max)
         return gauge
 
     def measure(self, batch: Batch, embedded: Sequence[Tensor]) -> Shift:
-        """The three measures of each graph, over their thresholds."""
+        """The measures of each graph, over their thresholds."""
         t = {k: v.to(batch.x.device) for k, v in self.tensors.items() if k != "seen"}
         sizes, means = _sizes(batch), _means(batch)
         size = ((sizes - t["size.mean"]) / t["size.std"]).abs().max(1).values
@@ -119,8 +140,12 @@ class Gauge:
             squared = torch.einsum("gcd,de,gce->gc", gap, t[f"embedding.precision.{i}"], gap)
             distances.append(squared.clamp(min=0).sqrt().min(1).values)
         embedding = torch.stack(distances).mean(0) if distances else size.new_zeros(batch.num_graphs)
-        ratio = torch.stack([size, features, embedding], 1) / t["threshold"]
-        return Shift(ratio.masked_fill(~ratio.isfinite(), torch.inf))
+        measured, found = [size, features, embedding], None
+        if self.neighbours is not None:
+            found = self.neighbours(batch)
+            measured.append(1 - found.similarity.to(size.device))
+        ratio = torch.stack(measured, 1) / t["threshold"][: len(measured)]
+        return Shift(ratio.masked_fill(~ratio.isfinite(), torch.inf), found)
 
     def seen(self, store: GraphStore) -> Tensor | None:
         """True for graphs that are in the training data, in whatever node order [G]; None: not remembered."""
@@ -135,6 +160,7 @@ class Gauge:
             "level": self.level,
             "calibrated_on": self.calibrated_on,
             "calibrated_with": self.calibrated_with,
+            "usual": self.usual,
         }
 
     @classmethod
@@ -145,10 +171,14 @@ class Gauge:
         gauge = cls(
             tensors, float(about["level"]), str(about["calibrated_on"]), int(about["calibrated_with"])
         )
+        gauge.usual = None if about.get("usual") is None else float(about["usual"])
+        measures = tensors["threshold"].numel()
+        if measures not in (len(MEASURES) - 1, len(MEASURES)):
+            raise CigaError("The shift gauge does not fit the model.")
         wanted: dict[str, tuple[int, ...]] = {
             "size.mean": (2,),
             "size.std": (2,),
-            "threshold": (len(MEASURES),),
+            "threshold": (measures,),
         }
         wanted |= {"features.mean": (features,), "features.std": (features,)}
         if "seen" in tensors:

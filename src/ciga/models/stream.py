@@ -21,6 +21,7 @@ from ciga.errors import UsageError, unknown
 from ciga.graphs.store import GraphStore
 from ciga.models.model import Model
 from ciga.models.output import check_output, writer
+from ciga.models.shift import Gauge, Shift
 
 #: Rows in memory at a time.
 CHUNK = 4096
@@ -46,12 +47,26 @@ class Totals:
     errors: int = 0
     flagged: int = 0
     classes: dict[str, int] = field(default_factory=dict)
+    similarity: list[int] = field(default_factory=lambda: [0] * 101)  # rows by their nearest, in per cent
+
+    @property
+    def nearest(self) -> float | None:
+        """The median similarity of the rows to their nearest training graphs; None where it is not known."""
+        total = sum(self.similarity)
+        below = 0
+        for per_cent, rows in enumerate(self.similarity):
+            below += rows
+            if total and 2 * below >= total:
+                return per_cent / 100
+        return None
 
 
 def added_columns(model: Model) -> list[str]:
     """What is written beside the input's own columns."""
     each = [f"p({name})" for name in model.names]
     shift = ["shift", "shift_score", "shift_reason"] if model.gauge is not None else []
+    if model.gauge is not None and model.gauge.neighbours is not None:
+        shift += ["nearest", "nearest_row", "similarity"]
     return ["prediction", "probability", *each, "uncertainty", *shift, "error"]
 
 
@@ -117,9 +132,19 @@ def _predict(model: Model, piece: Chunk, totals: Totals) -> list[list[str]]:
             if shift is not None:
                 values += ["yes" if flags[i] else "no", f"{scores[i]:.4f}", reasons[i]]
                 totals.flagged += flags[i]
+                values += _nearest(model.gauge, shift, i, totals)
             totals.classes[name] = totals.classes.get(name, 0) + 1
             out[piece.places[graph]][:-1] = values
     return out
+
+
+def _nearest(gauge: Gauge | None, shift: Shift, i: int, totals: Totals) -> list[str]:
+    """The nearest training graph of a row: its name, its row in the training file, how similar it is."""
+    if gauge is None or gauge.neighbours is None or shift.nearest is None:
+        return []
+    place, alike = int(shift.nearest.place[i]), float(shift.nearest.similarity[i])
+    totals.similarity[round(100 * alike)] += 1
+    return [gauge.neighbours.name(place), str(gauge.neighbours.rows[place]), f"{alike:.4f}"]
 
 
 # ---------------------------------------------------------------- reading

@@ -59,8 +59,8 @@ def first_names(batch: Batch, naming: Naming) -> tuple[Tensor, Tensor]:
     return nodes, edges
 
 
-def fingerprints(batch: Batch, naming: Naming, radius: int, bits: int) -> Tensor:
-    """How often each column's neighbourhoods occur in each graph, [G, bits].
+def neighbourhoods(batch: Batch, naming: Naming, radius: int) -> tuple[Tensor, Tensor]:
+    """The neighbourhoods of every node, of 0 to `radius` steps: (the graph of each, its name), [(r + 1) N].
 
     The name of a neighbourhood is made from that of its centre one step earlier and the set of pairs (bond,
     neighbour) around it: a sum of mixed names does not see their order.
@@ -68,13 +68,19 @@ def fingerprints(batch: Batch, naming: Naming, radius: int, bits: int) -> Tensor
     name, edge = first_names(batch, naming)
     around = Adjacency.of(batch.edge_index, name.numel())
     bond = mix(edge[around.edge] + 1)
+    found = [mix(name)]
+    for step in range(1, radius + 1):
+        pairs = mix(mix(name[around.source]) + bond)
+        gathered = torch.zeros_like(name).index_add_(0, around.target, pairs)
+        name = mix(mix(name + step) * 3 + mix(gathered))
+        # The step is in the name: a lone node is not a node whose neighbours are unknown.
+        found.append(mix(name + step))
+    return batch.batch.repeat(radius + 1), torch.cat(found)
+
+
+def fingerprints(batch: Batch, naming: Naming, radius: int, bits: int) -> Tensor:
+    """How often each column's neighbourhoods occur in each graph, [G, bits]."""
+    graph, name = neighbourhoods(batch, naming, radius)
     table = torch.zeros(batch.num_graphs * bits, device=name.device)
-    one = torch.ones(name.numel(), device=name.device)
-    for step in range(radius + 1):
-        if step:
-            pairs = mix(mix(name[around.source]) + bond)
-            gathered = torch.zeros_like(name).index_add_(0, around.target, pairs)
-            name = mix(mix(name + step) * 3 + mix(gathered))
-        # Names differ between steps, so that a lone node and a node whose neighbours are unknown do.
-        table.index_add_(0, batch.batch * bits + mix(name + step).remainder(bits), one)
+    table.index_add_(0, graph * bits + name.remainder(bits), torch.ones(name.numel(), device=name.device))
     return table.view(batch.num_graphs, bits)
