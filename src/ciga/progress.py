@@ -8,5 +8,12 @@ from collections.abc import Callable
 Progress = Callable[[int, int, str], None]
 
 
+class AtMost(int):
+    """A total that may turn out smaller: of epochs, where early stopping may end them."""
+
+    def __str__(self) -> str:
+        return f"at most {int(self)}"
+
+
 def silent(done: int, total: int, what: str) -> None:
     """A progress report nobody sees."""

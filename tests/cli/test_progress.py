@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from ciga.cli.progress import EpochBar, Stop
+from ciga.progress import AtMost
 
 
 def row(epoch: int, score: float) -> dict[str, Any]:
@@ -46,6 +47,28 @@ def test_no_total_is_none_and_no_bar_is_full_before_training(monkeypatch: pytest
     assert "0/120" not in shown(bar)
     bar.overall(7, 120, "erm seed 1: epoch 7")
     assert "7/120" in shown(bar)
+
+
+def test_a_total_that_may_shrink_is_called_at_most(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = EpochBar("fit")
+    plain.overall(7, AtMost(120), "erm seed 1: epoch 7")
+    plain.last = -100.0
+    plain.overall(30, 60, "erm seed 2: epoch 10")
+    said = capsys.readouterr().err
+    assert "fit: 7 of at most 120 epochs; erm seed 1: epoch 7" in said
+    assert "fit: 30 of 60 epochs; erm seed 2: epoch 10" in said
+    monkeypatch.setattr(Console, "is_terminal", property(lambda self: True))
+    bar = EpochBar("fit")
+    for done in (7, 8, 9):
+        bar.overall(done, AtMost(120), "")
+    assert "9/120" in shown(bar)
+    assert "at most" in shown(bar)
+    bar.overall(30, 60, "")
+    assert "30/60" in shown(bar)
+    assert "at most" not in shown(bar)
+    assert bar.bar.tasks[0].time_remaining is not None  # another total is no new beginning
 
 
 def test_the_bar_ends_where_early_stopping_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ciga.progress import AtMost
+
 
 class EpochBar:
     """Shows a run's epochs with the latest metrics, and how long it still takes."""
@@ -24,16 +26,17 @@ class EpochBar:
         self.stop: Stop | None = None
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=16),  # without a total it pulses: something is going on
+            BarColumn(bar_width=12),  # without a total it pulses: something is going on
             TextColumn("{task.fields[count]}"),
             TextColumn("{task.fields[metrics]}"),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[bound]}"),
             TimeRemainingColumn(),
             console=console,
             transient=True,
             disable=not self.live,
         )
-        self.task = self.bar.add_task(title, total=None, metrics="starting", count="")
+        self.task = self.bar.add_task(title, total=None, metrics="starting", count="", bound="")
 
     def __enter__(self) -> EpochBar:
         self.bar.start()
@@ -49,7 +52,7 @@ class EpochBar:
     def data(self, done: int, total: int, what: str) -> None:
         """Progress of building the data; when it is done, the bar pulses until training reports."""
         if done >= total:
-            self.bar.reset(self.task, metrics="starting", count="")
+            self.bar.reset(self.task, metrics="starting", count="", bound="")
             self.bar.tasks[0].total = None  # `reset` takes None for "as it was"
         else:
             self._update(done, total, what)
@@ -60,7 +63,7 @@ class EpochBar:
             self._update(done, total, what)
         else:
             self.bar.update(self.task, metrics=what or "starting")
-        self._line(f"{done}/{total} epochs; {what}")
+        self._line(f"{done} of {total} epochs; {what}")
 
     def epoch(self, row: dict[str, Any], epochs: int) -> None:
         """Progress of training."""
@@ -74,7 +77,11 @@ class EpochBar:
         self._line(f"epoch {done}/{epochs} {text}")
 
     def _update(self, done: int, total: int, what: str) -> None:
-        self.bar.update(self.task, completed=done, total=total, metrics=what, count=f"{done}/{total}")
+        if self.bar.tasks[0].total is not None:
+            self.bar.tasks[0].total = total  # `update` with another total would forget the speed so far
+        bound = "at most" if isinstance(total, AtMost) else ""
+        count = f"{done}/{int(total)}"
+        self.bar.update(self.task, completed=done, total=total, metrics=what, count=count, bound=bound)
 
     def _line(self, text: str) -> None:
         """In a log, now and then."""

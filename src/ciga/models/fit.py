@@ -72,7 +72,7 @@ def fit_ensemble(
         runs_dir: where the runs are kept.
         device: auto, cpu, cuda or mps.
         progress: hears how building the data goes.
-        on_epochs: hears of epochs done over all runs, of the most there may be, and the latest news.
+        on_epochs: hears of epochs done over all runs, of all that are expected, and the latest news.
     """
     given = dict(settings or {})
     if str(given.setdefault("members", 1)) != "1":
