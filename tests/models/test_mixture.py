@@ -67,6 +67,7 @@ def test_a_mixture_answers_with_its_shares_and_shows_the_extracting_methods_part
     assert torch.equal(again.only("erm").predict(batch).probability, other.probability)
     assert torch.equal(again.only("ciga-v2").predict(batch).probability, mine.probability)
     assert again.only("erm").gauge is not None
+    assert list(again.only("ciga-v2").report_data["scores"]) == ["ciga-v2"]
     with pytest.raises(UsageError, match="Known: ciga-v2, erm"):
         again.only("forest")
 

@@ -121,13 +121,14 @@ def test_many_training_graphs_are_sampled(monkeypatch: pytest.MonkeyPatch) -> No
     assert found.rows == list(range(1, 61, 6))
 
 
-def test_a_model_without_fingerprints_has_three_measures(tmp_path: Path) -> None:
-    """As version 0.1 wrote it."""
+@pytest.mark.parametrize("thresholds", [3, 4])
+def test_a_model_without_fingerprints_has_three_measures(tmp_path: Path, thresholds: int) -> None:
+    """As version 0.1 wrote it, or after the file was deleted."""
     model = toy_model()
     model.save(tmp_path / "model")
     (tmp_path / "model" / "nearest.safetensors").unlink()
     tensors, meta = read_tensors(tmp_path / "model" / "shift.safetensors")
-    tensors["threshold"] = tensors["threshold"][:3].clone()
+    tensors["threshold"] = tensors["threshold"][:thresholds].clone()
     write_tensors(tmp_path / "model" / "shift.safetensors", tensors, meta)
     loaded = Model.load(tmp_path / "model")
     batch = toy_splits()["ood_test"].batch(slice(0, 5))

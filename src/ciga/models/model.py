@@ -117,11 +117,10 @@ class Model:
 
     def only(self, method: str) -> Model:
         """The model of one method alone, of those that were trained."""
-        if method == self.method_name:
-            return replace(self, rivals={}, shares={})
-        if method not in self.rivals:
+        if method != self.method_name and method not in self.rivals:
             raise unknown("member of this model", method, [self.method_name, *self.rivals])
-        return self.rivals[method]
+        found = self if method == self.method_name else self.rivals[method]
+        return replace(found, rivals={}, shares={}, report_data=_of_one(self.report_data, method))
 
     def to(self, device: torch.device | str) -> Model:
         for member in self.members:
@@ -305,6 +304,20 @@ def _rival(folder: Path, model: Model) -> Model:
     if found.gauge is not None and model.gauge is not None:
         found.gauge.neighbours = model.gauge.neighbours
     return found
+
+
+def _of_one(report_data: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """What was recorded of one method, and of the data; not what was said of others."""
+    by_method = ("scores", "histories", "seconds", "hashes", "rules", "ensembles")
+    out = {
+        key: report_data[key]
+        for key in ("metric", "selection", "where", "data", "finished", "flagged")
+        if key in report_data
+    }
+    for key in by_method:
+        if method in report_data.get(key, {}):
+            out[key] = {method: report_data[key][method]}
+    return out
 
 
 def _neighbours(file: Path, gauge: Gauge) -> Neighbours:
