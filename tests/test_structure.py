@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
+
+from ciga.cli import app
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ciga"
@@ -47,6 +52,47 @@ def test_the_tests_mirror_the_rooms() -> None:
     rooms = {f.name for f in SOURCE.iterdir() if f.is_dir() and (f / "__init__.py").exists()}
     tested = {f.name for f in (ROOT / "tests").iterdir() if (f / "__init__.py").exists()}
     assert rooms <= tested, rooms - tested
+
+
+def commands(app: typer.Typer) -> Iterator[str]:
+    """The functions behind the commands: the help of each option says what it is."""
+    yield from (c.callback.__name__ for c in app.registered_commands if c.callback is not None)
+    for group in app.registered_groups:
+        if group.callback is not None and callable(group.callback):
+            yield group.callback.__name__
+        if group.typer_instance is not None:
+            callback = group.typer_instance.registered_callback
+            if callback is not None and callback.callback is not None:
+                yield callback.callback.__name__
+            yield from commands(group.typer_instance)
+
+
+def public_functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Functions and methods with public names; of a method without a docstring, the base class has it."""
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")]
+    for place, body in [("", tree.body), *((f"{c.name}.", c.body) for c in classes)]:
+        for node in body:
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            overload = any(ast.unparse(d) == "overload" for d in node.decorator_list)
+            if not overload and (not place or ast.get_docstring(node)):
+                yield place + node.name, node
+
+
+def test_functions_with_many_arguments_explain_them() -> None:
+    screens = set(commands(app))
+    found = []
+    for file in MODULES:
+        for name, node in public_functions(ast.parse(file.read_text(encoding="utf-8"))):
+            every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            given = [a.arg for a in every if a.arg not in ("self", "cls")]
+            if len(given) < 4 or (file.parent.name == "cli" and name in screens):
+                continue
+            text = (ast.get_docstring(node) or "").partition("Args:")[2]
+            missing = [a for a in given if not re.search(rf"\b{a}\b.*:", text)]
+            if missing:
+                found.append(f"{name_of(file)}: {name} does not explain {', '.join(missing)}")
+    assert found == []
 
 
 def test_networks_are_typed_not_asserted() -> None:

@@ -116,9 +116,11 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
     ) -> GraphOODClassifier:
         """Train on `graphs` (PyG `Data` objects, a `GraphStore`, or molecules) with labels `y`.
 
-        Labels may be anything sortable; without `y` they are taken from the graphs. `env` names the
-        environment of each graph for methods that use it. `validation` is a pair (graphs, labels), best
-        drawn from a shifted distribution, by which the epoch is chosen.
+        Args:
+            graphs: PyG `Data` objects, a `GraphStore`, or molecules.
+            y: Labels, anything sortable; without them, those of the graphs.
+            env: The environment of each graph, for methods that use it.
+            validation: A pair (graphs, labels) that chooses the epoch, best from a shifted distribution.
         """
         chosen = resolve(self.method, self._settings)  # from the preset own-data
         store = as_store(graphs)
@@ -202,7 +204,14 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
     def report(
         self, graphs: Graphs, path: str | Path, y: Sequence[Any] | None = None, title: str = "Report"
     ) -> None:
-        """Write one HTML file with the model's training and what it makes of these graphs."""
+        """Write one HTML file with the model's training and what it makes of these graphs.
+
+        Args:
+            graphs: What the model is asked about.
+            path: The HTML file.
+            y: Their true labels, where they are known.
+            title: Of the page.
+        """
         from ciga.explain.examine import examine
         from ciga.explain.report import report_model
 

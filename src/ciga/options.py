@@ -28,7 +28,16 @@ def tunable(
     high: float | None = None,
     choices: Sequence[Any] = (),
 ) -> Any:
-    """A dataclass field with its search grid, its legal range [low, high] or its choices."""
+    """A dataclass field with its search grid, its legal range [low, high] or its choices.
+
+    Args:
+        default: The value where nothing is given.
+        grid: The values that a search tries.
+        help: One line for listings.
+        low: The smallest legal value.
+        high: The largest legal value.
+        choices: All legal values, if they are few.
+    """
     meta = {"grid": tuple(grid), "help": help, "low": low, "high": high, "choices": tuple(choices)}
     return dataclasses.field(default=default, metadata=meta)
 

@@ -12,7 +12,13 @@ from torch.nn.functional import cross_entropy
 from ciga.data import GraphStore, Splits, Task
 from ciga.errors import CigaError, UsageError
 from ciga.methods.base import Context, make, methods
-from ciga.methods.environments import environment_means, irm_penalty, reference_logits, scale_gradient, settle
+from ciga.methods.environments import (
+    environment_means,
+    irm_penalty,
+    reference_logits,
+    scale_gradient,
+    training_environments,
+)
 from ciga.nn import Backbone, Spec
 
 
@@ -31,20 +37,20 @@ def context_of(env: Tensor | None, n: int = 12, seed: int = 1) -> Context:
 
 def test_the_data_says_which_environment() -> None:
     env = torch.tensor([2, 0, 2, 2, 0, 0, 0, 2, 2, 0, 0, 0])
-    assert settle(context_of(env), 5, "irm").equal(env)
+    assert training_environments(context_of(env), 5, "irm").equal(env)
 
 
 def test_random_environments_are_equal_in_size_and_fixed_by_the_seed() -> None:
-    first = settle(context_of(None, 13), 3, "irm")
+    first = training_environments(context_of(None, 13), 3, "irm")
     assert sorted(torch.bincount(first).tolist()) == [4, 4, 5]
-    assert first.equal(settle(context_of(None, 13), 3, "irm"))
-    assert not first.equal(settle(context_of(None, 13, seed=2), 3, "irm"))
+    assert first.equal(training_environments(context_of(None, 13), 3, "irm"))
+    assert not first.equal(training_environments(context_of(None, 13, seed=2), 3, "irm"))
 
 
 def test_random_environments_on_request_whatever_the_data_has() -> None:
     method = make("dann", {"partition": "random", "environments": 4})
     context = context_of(torch.arange(12) % 2)
-    assert method.prepare(context)["env"].equal(settle(context_of(None), 4, "dann"))
+    assert method.prepare(context)["env"].equal(training_environments(context_of(None), 4, "dann"))
     network = method.network(context.spec, Backbone(layers=1, width=4))
     assert network.discriminator[-1].out_features == 4
 
@@ -65,7 +71,7 @@ def test_one_environment_is_refused_in_one_sentence(name: str, env: Tensor | Non
 
 def test_environments_below_zero_are_refused() -> None:
     with pytest.raises(CigaError, match="below 0"):
-        settle(context_of(torch.arange(12) - 1), 2, "irm")
+        training_environments(context_of(torch.arange(12) - 1), 2, "irm")
 
 
 def test_a_perfect_reference_is_reported() -> None:

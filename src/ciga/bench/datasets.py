@@ -49,7 +49,14 @@ Figures = Mapping[str, Mapping[str, float]]  # dataset -> what is counted -> how
 
 
 def statistics_table(shown: Statistics, form: str, wanted: Sequence[str], variation: Variation) -> str:
-    """In one of the formats of every table; a dataset whose files are not here is shown as missing."""
+    """In one of the formats of every table; a dataset whose files are not here is shown as missing.
+
+    Args:
+        shown: The table to show.
+        form: One of `FORMATS`.
+        wanted: Only these datasets; all of them if empty.
+        variation: How the data differ from the paper's.
+    """
     if form not in FORMATS:
         raise UsageError(f"There is no format '{form}': use {', '.join(FORMATS)}.")
     if form == "csv":

@@ -24,7 +24,16 @@ from ciga.training.ensemble import infer
 def draw_subgraphs(
     shown: Figure, records: Records, variation: Variation, out: Path, select: str, datasets: Sequence[str]
 ) -> list[Path]:
-    """One picture for each dataset whose model is here; of molecules, one for each class."""
+    """One picture for each dataset whose model is here; of molecules, one for each class.
+
+    Args:
+        shown: The figure.
+        records: The recorded runs.
+        variation: How the runs differ from the paper's.
+        out: The folder to write to.
+        select: The rule that chooses the epoch.
+        datasets: Only these datasets; all of them if empty.
+    """
     paths: list[Path] = []
     for picture in shown.pictures:
         assert picture.cell is not None

@@ -85,7 +85,15 @@ def records_in(runs_dir: Path, results: Sequence[Path]) -> Records:
 def variation_of(
     set_: Sequence[str], data: Sequence[str], epochs: int | None, preset: str | None, plugins: Sequence[Path]
 ) -> Variation:
-    """How the runs differ from the paper's."""
+    """How the runs differ from the paper's.
+
+    Args:
+        set_: Settings, each `key=value`.
+        data: Options of the datasets, each `key=value`.
+        epochs: The maximum number of epochs; None for the preset's.
+        preset: Where settings start; None for the paper's.
+        plugins: Python files to load first.
+    """
     from ciga import options
     from ciga.bench.grid import PUBLISHED, Variation
     from ciga.registry import load_plugin

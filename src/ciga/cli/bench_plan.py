@@ -22,7 +22,16 @@ def show_plan(
     records: Records,
     workers: int | None,
 ) -> None:
-    """What would run on each dataset, and how long it takes."""
+    """What would run on each dataset, and how long it takes.
+
+    Args:
+        name: Of the table or figure.
+        todo: All runs that it needs.
+        missing: Those that are not recorded.
+        failures: The number of runs that failed before.
+        records: The recorded runs, from which times are estimated.
+        workers: The number of processes; None for one per core.
+    """
     from rich.console import Console
 
     from ciga.cli.screen import listing

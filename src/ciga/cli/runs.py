@@ -186,7 +186,14 @@ def export(
 
 
 def select(runs_dir: Path, dataset: str | None, method: str | None, where: Sequence[str]) -> list[Record]:
-    """The records that fit, each once."""
+    """The records that fit, each once.
+
+    Args:
+        runs_dir: Where runs are kept.
+        dataset: A pattern such as `spmotif-*`; None for any.
+        method: A pattern; None for any.
+        where: Conditions on settings and data, each `key=value`.
+    """
     from fnmatch import fnmatchcase
 
     from ciga import options

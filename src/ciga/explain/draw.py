@@ -29,7 +29,15 @@ def pyplot() -> Any:
 
 
 def draw_graph(axes: Any, edge_index: Tensor, nodes: int, kept: Tensor, truth: Tensor | None) -> None:
-    """One graph: thick pale lines are the true subgraph, dark lines what was kept, thin lines the rest."""
+    """One graph: thick pale lines are the true subgraph, dark lines what was kept, thin lines the rest.
+
+    Args:
+        axes: Matplotlib axes to draw on.
+        edge_index: The edges [2, E].
+        nodes: The number of nodes.
+        kept: Whether an edge was kept [E].
+        truth: Whether an edge is in the true subgraph [E], where that is known.
+    """
     at = stress_layout(edge_index, nodes)
     ends = edge_index.t().tolist()
 

@@ -64,6 +64,12 @@ def fidelity(model: Model, batch: Batch, kept: Tensor, generator: torch.Generato
     """Ask the model about the kept part [P], the rest, and random parts as large as the kept one.
 
     The generator belongs to the CPU; the same one in the same state gives the same random parts.
+
+    Args:
+        model: The model to ask.
+        batch: The graphs.
+        kept: Whether an undirected edge was kept [P].
+        generator: Draws the random parts; it belongs to the CPU.
     """
     whole = model.predict(batch).probability
     best = whole.argmax(1)

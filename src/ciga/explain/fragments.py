@@ -144,6 +144,13 @@ def enriched(
     """For each class, the pieces kept there more often than elsewhere: plain rows, the surest first.
 
     Pieces kept in fewer than `least` graphs are left out; `p` is Holm-corrected over all tests made.
+
+    Args:
+        fragments: The pieces found in all graphs.
+        predicted: The predicted class of each graph.
+        classes: The number of classes.
+        most: The largest number of rows for one class.
+        least: A piece must be kept in this number of graphs at least.
     """
     totals = Counter(predicted.tolist())
     usual = [f for f in fragments if f.kept >= least]

@@ -26,7 +26,19 @@ def report_runs(
     gallery: int = GALLERY,
     progress: Progress = silent,
 ) -> None:
-    """Write the page of runs that differ in their seed only, with what the model sees in the test graphs."""
+    """Write the page of runs that differ in their seed only, with what the model sees in the test graphs.
+
+    Args:
+        plans: The runs; they differ in their seed only.
+        records: Their records, in the same order.
+        runs_dir: Where their weights are.
+        path: The HTML file.
+        rivals: Runs of another method, to compare with.
+        rival_records: The records of those.
+        title: Of the page; None for method and dataset.
+        gallery: The largest number of graphs to draw.
+        progress: Told how far it is.
+    """
     splits = plans[0].load(progress)
     model = collect(plans, records, runs_dir, splits, rivals, rival_records)
     where = str(model.report_data["where"])

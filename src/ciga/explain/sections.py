@@ -101,7 +101,14 @@ def score_section(report_data: Mapping[str, Any], words: Words) -> dict[str, Any
 def mistakes_section(
     model: Model, report_data: Mapping[str, Any], examined: Examined | None, words: Words
 ) -> list[dict[str, Any]]:
-    """Confusion table and reliability plot of each part, and of the graphs examined."""
+    """Confusion table and reliability plot of each part, and of the graphs examined.
+
+    Args:
+        model: The model.
+        report_data: Its report data.
+        examined: What it made of some graphs; None where there are none.
+        words: What graphs and parts are called.
+    """
     found = {words.part(part): picture for part, picture in report_data.get("pictures", {}).items()}
     if examined is not None and examined.pictures:
         found = {f"these {words.many}": examined.pictures, **found}

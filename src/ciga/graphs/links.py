@@ -95,7 +95,14 @@ def _bags(end: Tensor, other: Tensor, nodes: int) -> Bags:
 
 
 def bag(rows: Tensor, which: Tensor, start: Tensor, weight: Tensor | None = None) -> Tensor:
-    """out[i] = sum over j in start[i] … start[i + 1] of weight[j] * rows[which[j]]."""
+    """out[i] = sum over j in start[i] … start[i + 1] of weight[j] * rows[which[j]].
+
+    Args:
+        rows: What is added up [n, d].
+        which: The row of each summand [m].
+        start: Where the summands of each sum begin, and the end of the last.
+        weight: Of each summand [m]; None for 1.
+    """
     if not which.numel():
         return rows.new_zeros(start.numel() - 1, rows.size(1))
     return torch.embedding_bag(rows, which, start, False, 0, False, weight, True)[0]

@@ -16,7 +16,14 @@ def rank_within(score: Tensor, graph: Tensor, count: Tensor) -> Tensor:
 
 
 def top_within(score: Tensor, graph: Tensor, count: Tensor, quota: Tensor) -> Tensor:
-    """Is a score among the `quota` [G] largest of its graph? [P], arguments as in `rank_within`."""
+    """Is a score among the `quota` largest of its graph? [P]
+
+    Args:
+        score: Of each element [P].
+        graph: The graph of each element [P], ascending.
+        count: The number of elements of each graph [G].
+        quota: The number of elements to choose in each graph [G].
+    """
     order = _best_first(score, graph)
     # In this order, too, `graph` is the graph of each row: those before `stop` of their graph are its best.
     stop = count.cumsum(0) - count + quota

@@ -69,6 +69,8 @@ def draw_pairs(y: Tensor, reference: Tensor, rows: Tensor, draws: int) -> tuple[
 
     Args:
         y, reference: class and reference prediction of all graphs, [n].
+        rows: the graphs that need pairs.
+        draws: the number of positives, and of negatives, of each.
     """
     classes = int(torch.maximum(y.max(), reference.max())) + 1
     cell = y * classes + reference  # graphs of one class and one prediction are alike here

@@ -1,6 +1,6 @@
 """Environments: which graph belongs to which, and what each of them says about the risk.
 
-An environment belongs to a sample, not to a place in a batch: it is settled once, before training, and
+An environment belongs to a sample, not to a place in a batch: it is fixed once, before training, and
 every batch finds the environments of its graphs in `step.side["env"]`.
 """
 
@@ -41,14 +41,19 @@ class EnvironmentMethod(Method[N]):
         return spec.environments if own else self.environments
 
     def prepare(self, context: Context) -> dict[str, Tensor]:
-        return {"env": settle(context, self.environments, self.name, self.partition == "random")}
+        return {
+            "env": training_environments(context, self.environments, self.name, self.partition == "random")
+        }
 
 
-def settle(context: Context, number: int, name: str, random: bool = False) -> Tensor:
+def training_environments(context: Context, number: int, name: str, random: bool = False) -> Tensor:
     """The environment of each training graph, [n] numbers from 0.
 
-    `number` counts the environments dealt out at random, where the data has none or `random` asks for it;
-    `name` is the method that asks.
+    Args:
+        context: The data and the seed of the run.
+        number: The number of environments to deal out at random, where the data has none.
+        name: The method that asks, for error messages.
+        random: Deal them out even if the data has environments.
     """
     train = context.splits.train
     if random or train.env is None:

@@ -17,6 +17,7 @@ def contrast(z: Tensor, positive: Tensor, candidate: Tensor, temperature: float 
         z: embeddings [B, d].
         positive: [B, B], True where column is a positive of row.
         candidate: [B, B], True where column stands in row's denominator; contains `positive`.
+        temperature: t.
     """
     z = normalize(z, dim=1)
     # Not -inf: in the row of an anchor without candidates it would make NaN, and NaN * 0 is NaN.

@@ -26,7 +26,14 @@ TOLERANCE = 1e-5
 
 
 def export(model: Model, path: str | Path, kind: str = "torch-export", graphs: int = 12) -> float:
-    """Write the model; returns the largest difference from the original on random graphs of other sizes."""
+    """Write the model; returns the largest difference from the original on random graphs of other sizes.
+
+    Args:
+        model: The model to write.
+        path: The file.
+        kind: One of `FORMATS`.
+        graphs: The number of random graphs in each of the two checks.
+    """
     if kind not in FORMATS:
         raise UsageError(f"There is no export format '{kind}': use {' or '.join(FORMATS)}.")
     _check_exportable(model)

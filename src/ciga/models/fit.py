@@ -146,7 +146,16 @@ def collect(
     rivals: Sequence[Plan] = (),
     rival_records: Sequence[Mapping[str, Any]] = (),
 ) -> Model:
-    """The model of finished runs that differ in their seed only, with its gauge and its report data."""
+    """The model of finished runs that differ in their seed only, with its gauge and its report data.
+
+    Args:
+        plans: The runs.
+        records: Their records, in the same order.
+        runs_dir: Where their weights are.
+        splits: The data they were trained on.
+        rivals: Runs of another method, to compare with.
+        rival_records: The records of those.
+    """
     every = {some[0].config.method: some for some in (plans, rivals) if some}
     runs = dict(zip(every, (records, rival_records), strict=False))
     return assemble(every, runs, runs_dir, splits)

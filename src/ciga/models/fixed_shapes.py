@@ -21,7 +21,7 @@ from ciga.models.model import Model
 from ciga.nn.conv import Edges
 from ciga.nn.encoder import Encoder
 from ciga.nn.extractor import Extractor
-from ciga.nn.gate import FeatureGate, settled
+from ciga.nn.gate import FeatureGate, fixed_gates
 from ciga.nn.networks import GraphNetwork, InvariantNetwork
 from ciga.nn.readout import Readout
 from ciga.training.ensemble import mean_logits, mean_score
@@ -79,7 +79,7 @@ def _member(
     nodes = x.size(0)
     every, all_nodes = x.new_ones(index.size(1)), x.new_ones(nodes)
     gate = getattr(network, "gate", None)
-    x = x * settled(gate.openness) if isinstance(gate, FeatureGate) else x
+    x = x * fixed_gates(gate.openness) if isinstance(gate, FeatureGate) else x
     if isinstance(network, GraphNetwork):
         h = _encode(network.encoder, x, index, attr, None, every, batch, graphs, all_nodes)
         return network.head(_read(network.readout, h, batch, graphs, all_nodes)), None

@@ -167,7 +167,15 @@ class Gauge:
     def restore(
         cls, tensors: dict[str, Tensor], about: dict[str, Any], members: int, features: int, classes: int
     ) -> Gauge:
-        """A gauge from a file; refuses shapes that do not fit the model, and values that would never flag."""
+        """A gauge from a file; refuses shapes that do not fit the model, and values that would never flag.
+
+        Args:
+            tensors: What the file holds.
+            about: What model.json says of the gauge.
+            members: The number of networks of the model.
+            features: The number of node and edge features.
+            classes: The number of classes.
+        """
         gauge = cls(
             tensors, float(about["level"]), str(about["calibrated_on"]), int(about["calibrated_with"])
         )

@@ -80,7 +80,17 @@ def predict_file(
     workers: int | None = None,
     report: Report | None = None,
 ) -> Totals:
-    """Read `source`, write predictions to `out` (CSV, TSV, also .gz, Parquet; `-` is standard output)."""
+    """Read `source`, write predictions to `out` (CSV, TSV, also .gz, Parquet; `-` is standard output).
+
+    Args:
+        model: The model.
+        source: A table of SMILES, or a file of graphs.
+        out: The file to write; `-` is standard output.
+        smiles: The column of SMILES; None for the model's, or the obvious one.
+        chunk: The number of rows in memory at a time.
+        workers: Processes that read molecules; None: as many as pay.
+        report: Told how far it is.
+    """
     check_output(out)
     header, chunks = read_chunks(model, Path(source), smiles, chunk, workers)
     if str(out) != "-" and Path(out).exists() and Path(out).resolve() == Path(source).resolve():
@@ -153,7 +163,15 @@ def _nearest(gauge: Gauge | None, shift: Shift, i: int, totals: Totals) -> list[
 def read_chunks(
     model: Model, path: Path, smiles: str | None = None, size: int = CHUNK, workers: int | None = None
 ) -> tuple[list[str], Iterator[Chunk]]:
-    """The columns of a file, and its rows chunk by chunk as graphs the model can read."""
+    """The columns of a file, and its rows chunk by chunk as graphs the model can read.
+
+    Args:
+        model: The model that will read the graphs.
+        path: A table of SMILES, or a file of graphs.
+        smiles: The column of SMILES; None for the model's, or the obvious one.
+        size: The number of rows in a chunk.
+        workers: Processes that read molecules; None: as many as pay.
+    """
     if not path.is_file():
         raise UsageError(f"There is no file {path}.")
     if model.featuriser["kind"] == "smiles":
@@ -236,7 +254,15 @@ class Labelled:
 def read_labelled(
     model: Model, path: Path, *, smiles: str | None = None, label: str | None = None, most: int = 5000
 ) -> Labelled:
-    """The first `most` graphs of a file, with labels from the column the model was trained on, if there."""
+    """The first `most` graphs of a file, with labels from the column the model was trained on, if there.
+
+    Args:
+        model: The model that will read the graphs.
+        path: A table of SMILES, or a file of graphs.
+        smiles: The column of SMILES; None for the model's, or the obvious one.
+        label: The column of labels; None for the model's, if it is there.
+        most: The largest number of graphs.
+    """
     header, chunks = read_chunks(model, path, smiles)
     column = label or str(model.featuriser.get("label", "y"))
     if label is not None and label not in header:

@@ -28,7 +28,14 @@ def interval(values: Sequence[float], metric: str | None = None) -> Interval:
 
 
 def ensemble_score(every: Tensor, y: Tensor, metric: str, resamples: int = RESAMPLES) -> Interval:
-    """The score of the mean of all seeds' probabilities [S, n, C], with a bootstrap interval over graphs."""
+    """The score of the mean of all seeds' probabilities [S, n, C], with a bootstrap interval over graphs.
+
+    Args:
+        every: The probabilities of each seed [S, n, C].
+        y: The true classes [n].
+        metric: The name of the score.
+        resamples: The number of bootstrap draws; 0 for no interval.
+    """
     mean = every.mean(0)
     if not resamples:
         return {"mean": score(mean, y, metric), "low": math.nan, "high": math.nan, "n": float(len(every))}

@@ -199,7 +199,14 @@ def gat(inputs: int, outputs: int, edge_inputs: int) -> nn.Module:
 
 
 def pna(inputs: int, outputs: int, edge_inputs: int, degrees: tuple[int, ...]) -> nn.Module:
-    """Principal neighbourhood aggregation, scaled by the training graphs' degree histogram."""
+    """Principal neighbourhood aggregation, scaled by the training graphs' degree histogram.
+
+    Args:
+        inputs: The width of the node features that come in.
+        outputs: The width of those that go out.
+        edge_inputs: The number of edge features; 0 for none.
+        degrees: How often each degree occurs in training.
+    """
     from torch_geometric.nn import PNAConv
 
     conv = PNAConv(

@@ -95,7 +95,14 @@ class Extractor(nn.Module):
 
 
 def edge_logits(u: Tensor, v: Tensor, w: Tensor, links: Links) -> Tensor:
-    """w . relu(u_source + v_target) of each edge, [E], from u and v [N, k] and w [k]."""
+    """w . relu(u_source + v_target) of each edge, [E], from u and v [N, k] and w [k].
+
+    Args:
+        u: What an edge's source adds [N, k].
+        v: What its target adds [N, k].
+        w: Weights [k].
+        links: The edges.
+    """
     if links.plain:
         return (links.at_source(u) + links.at_target(v)).relu() @ w
     if not torch.is_grad_enabled():

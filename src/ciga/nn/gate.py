@@ -40,7 +40,7 @@ class FeatureGate(nn.Module):
 
     def forward(self, batch: Batch) -> Batch:
         if not self.training:
-            return replace(batch, x=batch.x * settled(self.openness))
+            return replace(batch, x=batch.x * fixed_gates(self.openness))
         return replace(batch, x=batch.x * self.sample(batch.num_graphs).index_select(0, batch.batch))
 
     def sample(self, graphs: int) -> Tensor:
@@ -58,7 +58,7 @@ def _stretched(logit: Tensor) -> Tensor:
     return (logit.sigmoid() * (HIGH - LOW) + LOW).clamp(0.0, 1.0)
 
 
-def settled(openness: Tensor) -> Tensor:
+def fixed_gates(openness: Tensor) -> Tensor:
     """The gates outside of training, [F]: no noise, and exactly 0 where closed."""
     return _stretched(openness)
 
@@ -78,7 +78,7 @@ def gate_cost(network: nn.Module) -> dict[str, Tensor]:
 
 def closed_columns(state: Mapping[str, Tensor]) -> list[int] | None:
     """The columns of x that the weights of one or several networks ignore; None where they have no gate."""
-    gates = [settled(v) for k, v in state.items() if k.split(".")[-2:] == ["gate", "openness"]]
+    gates = [fixed_gates(v) for k, v in state.items() if k.split(".")[-2:] == ["gate", "openness"]]
     if not gates:
         return None
     return torch.stack(gates).amax(0).eq(0).nonzero().flatten().tolist()

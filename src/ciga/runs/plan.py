@@ -191,7 +191,15 @@ def execute(
 
 
 def describe(plan: Plan, splits: Splits, fitted: Fitted, device: str, threads: int) -> Record:
-    """The record of a finished run."""
+    """The record of a finished run.
+
+    Args:
+        plan: What was planned.
+        splits: The data.
+        fitted: What training gave.
+        device: What it ran on.
+        threads: The number of threads it had.
+    """
     config = plan.config
     closed = closed_columns(fitted.states.get(fitted.selector.name, {}))
     record: Record = {

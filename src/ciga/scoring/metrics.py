@@ -70,7 +70,14 @@ def calibration_error(probability: Tensor, y: Tensor, bins: int = 15) -> float:
 
 
 def grouped_auroc(score: Tensor, truth: Tensor, group: Tensor, groups: int) -> Tensor:
-    """ROC-AUC within each group, [groups]; NaN where positives or negatives are lacking. Ties count half."""
+    """ROC-AUC within each group, [groups]; NaN where positives or negatives are lacking. Ties count half.
+
+    Args:
+        score: Of each element [n].
+        truth: Whether an element is positive [n].
+        group: The group of each element [n].
+        groups: The number of groups.
+    """
     # Two stable sorts: by score, then by group. Within a group, ties share the mean of their ranks.
     order = score.argsort(stable=True)
     order = order[group[order].argsort(stable=True)]
@@ -96,6 +103,7 @@ def explanation(score: Tensor, truth: Tensor, group: Tensor, groups: int) -> dic
 
     Args:
         score, truth, group: score, truth and graph of each undirected edge, [P]; `group` ascending.
+        groups: the number of graphs.
     """
     from ciga.graphs.ranking import rank_within
 

@@ -113,6 +113,12 @@ def widened(centre: float, draws: Floats, units: int, freedom: int | None = None
 
     Drawn from n units, they have (n - 1)/n of the variance and the tails of a normal: a "95 %" interval of
     five units covers 87 %. `freedom` is the degrees of freedom of the spread, if it is not `units` - 1.
+
+    Args:
+        centre: The value that the draws scatter around.
+        draws: Of the bootstrap.
+        units: The number of units drawn from.
+        freedom: The degrees of freedom of the spread, if they are not `units` - 1.
     """
     if units < LEAST:
         return np.full(len(draws), math.nan)

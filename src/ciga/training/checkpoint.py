@@ -30,6 +30,16 @@ def write_checkpoint(
     side: dict[str, Tensor],
     average: WeightAverage | None = None,
 ) -> None:
+    """Write everything that training needs to go on from here.
+
+    Args:
+        file: Where it goes.
+        fitted: History and best weights so far.
+        network: In its present state.
+        optimizers: With their moments.
+        side: What the method's `prepare` found.
+        average: The average of the weights, where one is kept.
+    """
     tensors = {f"network/{k}": v for k, v in network.state_dict().items()}
     tensors |= {f"side/{k}": v for k, v in side.items()}
     tensors |= {f"average/{k}": v for k, v in (average.state() if average else {}).items()}
@@ -47,7 +57,15 @@ def read_checkpoint(
     optimizers: tuple[Adam, ...],
     average: WeightAverage | None = None,
 ) -> dict[str, Tensor]:
-    """Put everything back as the checkpoint has it; returns what `prepare` had found."""
+    """Put everything back as the checkpoint has it; returns what `prepare` had found.
+
+    Args:
+        file: What `write_checkpoint` wrote.
+        fitted: Gets history and best weights.
+        network: Gets its weights.
+        optimizers: Get their moments.
+        average: The average of the weights, where one is kept.
+    """
     tensors, meta = read_tensors(file)
     try:
         return _restore(tensors, meta, fitted, network, optimizers, average)

@@ -37,6 +37,9 @@ def joined(
     """What each of the networks said of a batch, as one; a single network is left as it is.
 
     Args:
+        method: of all networks.
+        networks: which were asked.
+        batch: the graphs they were asked about.
         every: the inference of each network. Representations of different networks have nothing in common:
             they stand side by side, [G, S * d].
     """
@@ -86,6 +89,8 @@ def unpack(
     """The networks of a `pack`, ready to predict.
 
     Args:
+        method: of all networks.
+        spec, backbone: the shape of each network.
         state: what `pack` made; a RuntimeError says where it does not fit.
         members: the number of networks in it.
     """

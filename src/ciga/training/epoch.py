@@ -29,7 +29,18 @@ def train_epoch(
     epoch: int,
     average: WeightAverage | None = None,
 ) -> dict[str, float]:
-    """One pass over the training graphs; the mean of every loss term."""
+    """One pass over the training graphs; the mean of every loss term.
+
+    Args:
+        method: Gives the loss.
+        network: Is trained.
+        train: The training graphs.
+        training: The schedule.
+        optimizers: The outer and the inner one.
+        side: What the method's `prepare` found.
+        epoch: Its number.
+        average: The average of the weights, where one is kept.
+    """
     outer, inner = optimizers
     steps = -(-train.num_graphs // training.batch_size)
     place = next(network.parameters()).device

@@ -26,7 +26,10 @@ def evaluate(
     """Every metric of a method's networks on a store, explanations included where the truth is known.
 
     Args:
+        method: of all networks.
         networks: one, or several that answer as one (`ciga.training.ensemble`).
+        store: the graphs.
+        batch_size: the number of graphs asked about at a time.
         rest: the metric by which to score what G_s says about the label (as `rest`), where there is a G_s.
     """
     for network in networks:

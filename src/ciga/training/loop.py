@@ -48,6 +48,8 @@ def fit(
     """Train one network of `method` on `splits`.
 
     Args:
+        method: gives the network and its loss.
+        splits: train, and the parts that choose the epoch and score it.
         backbone, training: the network's shape and the schedule; the defaults where None.
         seed: the same one gives the same bytes.
         folder: where a checkpoint is kept, and continued from if there is one.

@@ -35,6 +35,7 @@ def fit_members(
     """`fit` for each of `training.members` networks, each with an epoch it ends at and one that is chosen.
 
     Args:
+        method, splits: as in `fit`.
         training: the schedule; its `members` is the number of networks.
         seed: of the first network, which is the one that the same seed has without members.
         folder: where checkpoints go. Each member has a folder within, so a broken run loses none that was

@@ -27,7 +27,14 @@ def entropy(joint: Joint, axes: Sequence[int]) -> float:
 
 
 def information(joint: Joint, a: Sequence[int], b: Sequence[int], given: Sequence[int] = ()) -> float:
-    """I(A; B | given), in bits."""
+    """I(A; B | given), in bits.
+
+    Args:
+        joint: The joint distribution.
+        a: The variables A, by their place in it.
+        b: The variables B.
+        given: The variables that are known.
+    """
     both, left, right = {*a, *b, *given}, {*a, *given}, {*b, *given}
     found = entropy(joint, [*left]) + entropy(joint, [*right]) - entropy(joint, [*both])
     return found - entropy(joint, [*given]) if given else found

@@ -135,6 +135,13 @@ def sample_edges(
     """Edges of graphs of these sizes [G] from these graphons [G]: [2, E] both ways, and edges a graph [G].
 
     Every pair of nodes is looked at, some `CHUNK` pairs at a time; a chunk holds whole graphs.
+
+    Args:
+        graphons: Symmetric functions of two places in [0, 1], with mean 1.
+        which: The graphon of each graph [G].
+        nodes: The number of nodes of each graph [G].
+        density: Times a graphon, the chance of an edge.
+        rng: The source of chance.
     """
     pairs = nodes * (nodes - 1) // 2
     chunk = (np.cumsum(pairs) - pairs) // CHUNK

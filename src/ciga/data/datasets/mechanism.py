@@ -42,7 +42,15 @@ class Factor:
             _share("bias", strength)
 
     def sample(self, cause: Ints, label: Ints, env: Ints, values: int, rng: np.random.Generator) -> Ints:
-        """The factor of each graph, [n] numbers below `values`, from cause, label and environment [n]."""
+        """The factor of each graph, [n] numbers below `values`, from cause, label and environment [n].
+
+        Args:
+            cause: The causal part of each graph [n].
+            label: The label of each graph [n].
+            env: The environment of each graph [n].
+            values: The number of values that the factor has.
+            rng: The source of chance.
+        """
         if values < 1:
             raise UsageError(f"A spurious factor needs at least one value, not {values}.")
         if self.kind == "none":
@@ -94,7 +102,14 @@ class Mechanism:
     ) -> Draw:
         """Label and spurious factors of graphs with these causes [n] in these environments [n].
 
-        `structures`, `attributes` and `sizes` are the numbers of values of the factors, by default `classes`.
+        Args:
+            cause: The causal part of each graph [n], a number below `classes`.
+            env: The environment of each graph [n].
+            rng: The source of chance.
+            classes: The number of labels.
+            structures: The number of values of the structure; by default `classes`.
+            attributes: The same for the attribute.
+            sizes: The same for the size.
         """
         cause, env = np.asarray(cause, dtype=np.int64), np.asarray(env, dtype=np.int64)
         if cause.ndim != 1 or cause.shape != env.shape:

@@ -48,8 +48,10 @@ class Pooling(nn.Module):
 
         Args:
             x: node embeddings [N, d].
+            edge_index: the edges [2, E].
             weight: of the edges, [E].
             batch: graph of each node, [N], ascending.
+            graphs: the number of graphs.
         """
         nodes, width = x.shape
         edges, weight = _with_loops(edge_index, weight, nodes)
@@ -95,8 +97,10 @@ def coarsen(
     Args:
         edges: [2, E] with self-loops; edge (u, v) puts u into the cluster of v with `share` [E].
         weight: A's entries, [E].
+        share: of each edge, [E].
         chosen: rows of the K clusters that stay, ascending.
         batch: graph of each node, [N], ascending.
+        graphs: the number of graphs.
     """
     sizes, kept = (torch.bincount(b, minlength=graphs) for b in (batch, batch.index_select(0, chosen)))
     place = torch.full_like(batch, -1)

@@ -64,6 +64,12 @@ def neighbourhoods(batch: Batch, naming: Naming, radius: int) -> tuple[Tensor, T
 
     The name of a neighbourhood is made from that of its centre one step earlier and the set of pairs (bond,
     neighbour) around it: a sum of mixed names does not see their order.
+
+    Args:
+        batch: The graphs.
+        naming: How nodes and edges are named at first.
+        radius: The largest distance from a centre.
+        bits: The number of columns.
     """
     name, edge = first_names(batch, naming)
     around = Adjacency.of(batch.edge_index, name.numel())

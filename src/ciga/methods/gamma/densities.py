@@ -31,8 +31,11 @@ def subgraphs(
     """Every connected subgraph of the graphs that have at most `exact` of them, a sample of the others'.
 
     Args:
+        adjacency: the neighbours of each node.
         graph: owner of each node, [N], ascending.
+        graphs: the number of graphs.
         tables: of the shapes of up to k nodes.
+        exact: a graph with more subgraphs than this is sampled.
         uniform: random numbers in [0, 1), [m, k] (the same for every graph) or [G, m, k]: m draws a graph.
     """
     sets, large = enumerate_sets(adjacency, graph, graphs, tables.k, exact)
@@ -70,6 +73,13 @@ def enumerate_sets(
     connected sets of some size up to k.
 
     The sets of a graph that is too large are left out. Sets grow by one neighbour at a time.
+
+    Args:
+        adjacency: The neighbours of each node.
+        graph: The graph of each node [N].
+        graphs: The number of graphs.
+        k: The size of a set.
+        limit: A graph with more sets than this is left out.
     """
     nodes = adjacency.nodes
     sets = torch.arange(nodes, device=graph.device).unsqueeze(1)
@@ -101,6 +111,14 @@ def draw_sets(
     """m connected sets [R * m, k] of each graph in `rows` [R], and the log-chance [R * m] of each draw.
 
     Start at a uniform node; k - 1 times follow a uniform edge that leaves the set.
+
+    Args:
+        adjacency: The neighbours of each node.
+        graph: The graph of each node [N].
+        rows: The graphs to draw from [R].
+        graphs: The number of all graphs.
+        k: The size of a set.
+        uniform: Random numbers in [0, 1), [m, k] or for each graph [G, m, k].
     """
     uniform = uniform[rows] if uniform.dim() == 3 else uniform.expand(rows.numel(), -1, -1)
     u = uniform.reshape(-1, k).double()

@@ -41,7 +41,14 @@ class DensityNetwork(nn.Module):
         self.register_buffer("kinds", name_shapes(self.tables).sort().values)  # [K] ascending
 
     def build_head(self, width: int, hidden: int, classes: int, dropout: float) -> None:
-        """Make the layers above a representation of `width` numbers."""
+        """Make the layers above a representation of `width` numbers.
+
+        Args:
+            width: Of the representation.
+            hidden: Of the layer in between.
+            classes: The number of outputs.
+            dropout: The share of hidden units dropped in training.
+        """
         self.norm = nn.BatchNorm1d(width, affine=False)
         self.head = nn.Sequential(
             nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, classes)
@@ -89,6 +96,7 @@ class DensityNetwork(nn.Module):
 
         Args:
             names, graph, share: of entries whose shares sum to 1 in each graph, [M].
+            graphs: the number of graphs.
         """
         place = torch.searchsorted(self.kinds, names).clamp(max=self.kinds.numel() - 1)
         share = torch.where(self.kinds[place] == names, share, 0.0)

@@ -40,7 +40,14 @@ def wl_labels(names: Tensor, adjacency: Adjacency, iterations: int) -> Tensor:
 
 
 def wl_counts(names: Tensor, edge_index: Tensor, graph: Tensor, iterations: int) -> Counts:
-    """How often each label of any iteration occurs in each graph; `graph` [N] owns the nodes."""
+    """How often each label of any iteration occurs in each graph; `graph` [N] owns the nodes.
+
+    Args:
+        names: The label of each node at first [N].
+        edge_index: The edges [2, E].
+        graph: The graph of each node [N].
+        iterations: The number of refinements.
+    """
     adjacency = Adjacency.of(edge_index, names.numel())
     labels = wl_labels(names, adjacency, iterations).flatten()
     known, number = labels.unique(return_inverse=True)

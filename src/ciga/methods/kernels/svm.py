@@ -104,6 +104,12 @@ def solve(c: float, x: Any, y: Any, gram: Any = None) -> Machine:
 
     `gram` is x x^T, where there is room for it. Liblinear would penalise b, which decides much where
     counts grow with the graph.
+
+    Args:
+        c: The weight C of the errors.
+        x: Features of each row.
+        y: The class of each row.
+        gram: x x^T, where there is room for it.
     """
     import numpy as np
     from sklearn.exceptions import ConvergenceWarning
