@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import math
 import os
 import platform
 import re
@@ -261,51 +260,21 @@ def content_hash(tensors: Mapping[str, Tensor], meta: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-#: safetensors' names of types, and torch's.
-_DTYPES = {
-    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
-    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+#: torch's names of types, and safetensors'.
+_NAMES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
+    "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
-_NAMES = {name: kind for kind, name in _DTYPES.items()}
 
 
 def map_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a safetensors file as views of a read-on-demand memory map."""
+    from safetensors import SafetensorError, safe_open
+
     if not path.is_file():
         raise CigaError(f"There is no file {path}.")
     try:
-        return _map_tensors(path, path.stat().st_size)
-    except (LookupError, TypeError, ValueError, RuntimeError):  # whatever a header may say that is not true
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+    except (SafetensorError, LookupError, TypeError, ValueError, RuntimeError):  # whatever a header may say
         raise CigaError(f"{path} is damaged or cut short: delete it and make it again.") from None
-
-
-def _map_tensors(path: Path, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
-    import torch
-
-    with path.open("rb") as file:
-        head = file.read(8)
-        length = struct.unpack("<Q", head)[0] if len(head) == 8 else size
-        if length > size - 8:
-            raise ValueError("the header is longer than the file")
-        header: dict[str, Any] = dict(json.loads(file.read(length)))
-    meta = dict(header.pop("__metadata__", {}))
-    begin = 8 + length
-    if begin + max((t["data_offsets"][1] for t in header.values()), default=0) != size:
-        raise ValueError("the tensors do not end where the file does")
-    raw = torch.from_file(str(path), shared=False, size=size, dtype=torch.uint8)
-    out = {}
-    for name, spec in header.items():
-        start, stop = (begin + o for o in spec["data_offsets"])
-        dtype: torch.dtype = getattr(torch, _DTYPES[spec["dtype"]])
-        if not begin <= start <= stop or stop - start != math.prod(spec["shape"]) * dtype.itemsize:
-            raise ValueError("a tensor's place does not fit its shape")
-        piece = raw[start:stop]
-        # safetensors aligns the header, not every tensor: an unaligned one has to be copied
-        if piece.numel() and start % dtype.itemsize:
-            piece = piece.clone()
-        out[name] = (
-            piece.view(dtype).view(spec["shape"])
-            if piece.numel()
-            else torch.zeros(spec["shape"], dtype=dtype)
-        )
-    return out, meta
