@@ -19,7 +19,8 @@ import torch
 
 from ciga.data.reading import featurise as molecules
 from ciga.graphs.splits import Splits, Task
-from ciga.models.model import Model, featuriser_of
+from ciga.models.featuriser import featuriser_of
+from ciga.models.model import Model
 from ciga.models.shift import Gauge
 from ciga.models.stream import predict_file
 from ciga.nn.encoder import Spec

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ciga.data import Splits, load
-from ciga.models.model import Model, featuriser_of
+from ciga.models.featuriser import featuriser_of
+from ciga.models.model import Model
 from ciga.models.report_data import report_data
 from ciga.models.shift import Gauge
 from ciga.nn.encoder import Spec

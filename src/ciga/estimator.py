@@ -21,7 +21,8 @@ from ciga.explain.explanation import Explanation, explain
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import Method, methods
-from ciga.models.model import Model, featuriser_of
+from ciga.models.featuriser import featuriser_of
+from ciga.models.model import Model
 from ciga.models.report_data import outline
 from ciga.models.shift import Gauge, Shift
 from ciga.nn.encoder import Backbone

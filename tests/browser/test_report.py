@@ -17,7 +17,8 @@ from ciga.data import Splits, Task
 from ciga.explain.examine import examine
 from ciga.explain.report import report_model
 from ciga.explain.svg import whiskers
-from ciga.models.model import Model, featuriser_of
+from ciga.models.featuriser import featuriser_of
+from ciga.models.model import Model
 from ciga.nn.encoder import Spec
 from ciga.runs.settings import resolve
 from tests.small_models import QUICK, toy_model, toy_splits

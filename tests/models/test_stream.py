@@ -14,7 +14,8 @@ import torch
 from ciga.data import GraphStore, Splits, Task
 from ciga.data.reading import featurise as molecules
 from ciga.errors import UsageError
-from ciga.models.model import Model, featuriser_of
+from ciga.models.featuriser import featuriser_of
+from ciga.models.model import Model
 from ciga.models.shift import Gauge
 from ciga.models.stream import added_columns, predict_file, read_labelled
 from ciga.nn.encoder import Spec

@@ -35,7 +35,14 @@ def draw_table(result: Result, console: Console, every: bool = False) -> None:
 
 
 def draw_view(title: str, sheet: Sheet, notes: Sequence[str], console: Console) -> None:
-    """A sheet under its title, with its notes."""
+    """A sheet under its title, with its notes.
+
+    Args:
+        title: Of the table.
+        sheet: Its cells.
+        notes: Lines below it.
+        console: Where to print.
+    """
     console.print(title, style="bold", highlight=False, markup=False)
     draw_sheet(sheet, console)
     _notes(notes, console)

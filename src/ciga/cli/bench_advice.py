@@ -22,7 +22,14 @@ def advise_look(name: str) -> None:
 
 
 def advise_table(shown: Any, result: Any, records: Records, seeds: Sequence[int]) -> None:
-    """What to type for the runs that are missing, and how long that takes."""
+    """What to type for the runs that are missing, and how long that takes.
+
+    Args:
+        shown: The table.
+        result: What is recorded of it.
+        records: The recorded runs.
+        seeds: The seeds that were asked for; the paper's if empty.
+    """
     from ciga.bench.slices import quick
     from ciga.errors import UsageError
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ciga.explain.render import spread
-from ciga.models.model import Model, rule_of
+from ciga.models.model import Model
+from ciga.models.report_data import rule_of
 from ciga.models.shift import MEASURES
 from ciga.models.summary import interval
 from ciga.scoring.stats import LEAST

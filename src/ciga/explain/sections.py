@@ -11,7 +11,8 @@ from ciga.explain.examine import Examined
 from ciga.explain.molecules import draw_fragment
 from ciga.explain.render import known, spread
 from ciga.explain.words import PARTS, SELECTORS, Words, method_name, metric_name
-from ciga.models.model import Model, rule_of
+from ciga.models.model import Model
+from ciga.models.report_data import rule_of
 from ciga.models.summary import interval
 from ciga.scoring.stats import CONFIDENCE, LEAST
 

@@ -9,7 +9,8 @@ from typing import Any
 from ciga.explain.examine import Examined
 from ciga.explain.render import known, number, percent, signed
 from ciga.explain.words import GUESSING, Words, method_name, metric_name
-from ciga.models.model import Model, rule_of
+from ciga.models.model import Model
+from ciga.models.report_data import rule_of
 from ciga.models.summary import interval
 from ciga.scoring.stats import LEAST
 

@@ -20,8 +20,9 @@ from ciga.errors import CigaError, UsageError, unknown
 from ciga.files import read_tensors
 from ciga.graphs.splits import Splits
 from ciga.methods.base import methods
+from ciga.models.featuriser import featuriser_of
 from ciga.models.mixture import best_shares
-from ciga.models.model import Model, featuriser_of
+from ciga.models.model import Model
 from ciga.models.neighbours import Neighbours
 from ciga.models.report_data import AUTO, YARDSTICK, report_data, scan_parts
 from ciga.models.shift import Gauge

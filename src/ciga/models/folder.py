@@ -55,20 +55,6 @@ def _resolved(path: Path) -> Path:
         raise CigaError(f"{path} is a link that leads back to itself: remove it.") from None
 
 
-def check_featuriser(folder: Path, featuriser: dict[str, Any]) -> None:
-    """Refuse graphs made in another way than this version makes them."""
-    if featuriser["kind"] not in ("smiles", "graphs"):
-        raise ValueError("featuriser")
-    if featuriser["kind"] == "smiles":
-        from ciga.data.reading import featurise as molecules
-
-        if featuriser["version"] != molecules.VERSION:
-            raise CigaError(
-                f"{folder} reads SMILES by version {featuriser['version']!r} of the atom features, this ciga "
-                f"has version {molecules.VERSION}: fit the model again."
-            )
-
-
 def check_plugins(folder: Path, about: dict[str, Any]) -> None:
     """Refuse a model of a plugin's method while that plugin is not loaded."""
     needed, method = about.get("plugins"), about.get("method")

@@ -13,7 +13,7 @@ Nothing in a folder is executed, no file name is read from inside it, and everyt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -27,8 +27,8 @@ from ciga.errors import CigaError, UsageError, unknown
 from ciga.files import read_tensors, whole_folder, write_json, write_tensors
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import Method
+from ciga.models.featuriser import check_featuriser
 from ciga.models.folder import (
-    check_featuriser,
     check_folder,
     check_free,
     check_plugins,
@@ -352,30 +352,3 @@ def _spread(every: Tensor) -> Tensor:
     best = every.mean(0).argmax(1)
     of_best = every[:, torch.arange(len(best)), best]
     return of_best.std(0) if len(every) > 1 else torch.full_like(of_best[0], torch.nan)
-
-
-def rule_of(report_data: Mapping[str, Any], method: str) -> str:
-    """The rule that chose the epochs of a method's runs: a rival may have another one than the model."""
-    rule: str = report_data.get("rules", {}).get(method, report_data["selection"])
-    return rule
-
-
-def featuriser_of(stores: Sequence[GraphStore], source: dict[str, Any]) -> dict[str, Any]:
-    """How graphs of this kind come about: from SMILES where the data has them, else as they are."""
-    from ciga.data.reading import featurise as molecules
-
-    first = stores[0]
-    shape = (first.num_features, first.edge_features)
-    if "smiles" not in first.columns or shape != (molecules.ATOM_FEATURES, molecules.BOND_FEATURES):
-        return {"kind": "graphs", "label": source.get("options", {}).get("label", "y")}
-    from ciga.data.reading import chem
-
-    options = source.get("options", {})
-    return {
-        "kind": "smiles",
-        "column": options.get("smiles", "smiles"),
-        "label": options.get("label", "label"),
-        "threshold": options.get("threshold"),
-        "version": molecules.VERSION,
-        "rdkit": chem.version(),
-    }

@@ -27,7 +27,7 @@ MOST = 10_000
 RADIUS, BYTES = 2, 256
 
 
-class Nearest(NamedTuple):
+class NearestGraph(NamedTuple):
     """The training graph that is most like each graph of a batch."""
 
     place: Tensor  # [G] its place in the collection
@@ -56,10 +56,10 @@ class Neighbours:
         names = [str(text) for text in smiles] if isinstance(smiles, list) else []
         return cls(np.concatenate(bits), naming, rows, names)
 
-    def __call__(self, batch: Batch) -> Nearest:
+    def __call__(self, batch: Batch) -> NearestGraph:
         """The nearest training graph of each graph."""
         found = nearest(fingerprint(batch, self.naming), self.bits)
-        return Nearest(torch.from_numpy(found.place), torch.from_numpy(found.similarity))
+        return NearestGraph(torch.from_numpy(found.place), torch.from_numpy(found.similarity))
 
     def among_themselves(self) -> Tensor:
         """How similar each second graph is to the nearest of the others: what is usual without other data."""

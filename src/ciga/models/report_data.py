@@ -163,3 +163,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value if isinstance(value, (str, int, bool, type(None))) else value.item()
+
+
+def rule_of(report_data: Mapping[str, Any], method: str) -> str:
+    """The rule that chose the epochs of a method's runs: a rival may have another one than the model."""
+    rule: str = report_data.get("rules", {}).get(method, report_data["selection"])
+    return rule

@@ -31,7 +31,7 @@ from ciga.errors import CigaError
 from ciga.graphs.hashes import wl_hashes
 from ciga.graphs.splits import Splits
 from ciga.graphs.store import Batch, GraphStore
-from ciga.models.neighbours import Nearest, Neighbours
+from ciga.models.neighbours import NearestGraph, Neighbours
 from ciga.nn.readout import mean_of
 
 MEASURES = ("size", "features", "embedding", "similarity")
@@ -52,7 +52,7 @@ class Shift:
     """What the gauge says of a batch: each measure over its threshold, [G, 4] in the order of `MEASURES`."""
 
     ratio: Tensor
-    nearest: Nearest | None = None  # the training graph most like each, where the model knows them
+    nearest: NearestGraph | None = None  # the training graph most like each, where the model knows them
 
     @property
     def score(self) -> Tensor:

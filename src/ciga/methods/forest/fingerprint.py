@@ -85,7 +85,14 @@ def neighbourhoods(batch: Batch, naming: Naming, radius: int) -> tuple[Tensor, T
 
 
 def fingerprints(batch: Batch, naming: Naming, radius: int, bits: int) -> Tensor:
-    """How often each column's neighbourhoods occur in each graph, [G, bits]."""
+    """How often each column's neighbourhoods occur in each graph, [G, bits].
+
+    Args:
+        batch: The graphs.
+        naming: How nodes and edges are named at first.
+        radius: The largest distance from a centre.
+        bits: The number of columns.
+    """
     graph, name = neighbourhoods(batch, naming, radius)
     table = torch.zeros(batch.num_graphs * bits, device=name.device)
     table.index_add_(0, graph * bits + name.remainder(bits), torch.ones(name.numel(), device=name.device))
