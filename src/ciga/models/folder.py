@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,29 @@ def check_plugins(folder: Path, about: dict[str, Any]) -> None:
             f"{folder} has the method '{method}' of the plugin {', '.join(map(str, needed))}: name that file "
             f"with --plugin FILE, or in {ENVIRONMENT}."
         )
+
+
+def check_shares(folder: Path, shares: Any, sizes: Mapping[str, int], method: str) -> dict[str, float]:
+    """Refuse shares that are not those of a model's methods, or not shares.
+
+    Args:
+        folder: of the model, for error messages.
+        shares: what model.json says.
+        sizes: the number of networks of each method.
+        method: the one whose subgraphs are shown.
+    """
+    if not shares:
+        return {}
+    sound = (
+        isinstance(shares, dict)
+        and shares.keys() <= sizes.keys()
+        and all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares.values())
+        and abs(sum(shares.values()) - 1) < 1e-6
+        and len({sizes[name] for name in [*shares, method]}) == 1
+    )
+    if not sound:
+        raise CigaError(f"{folder / 'model.json'} is damaged (shares): fit the model again.")
+    return {name: float(share) for name, share in shares.items()}
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from ciga.models.folder import (
     check_folder,
     check_free,
     check_plugins,
+    check_shares,
     load_network,
     read_json,
 )
@@ -290,7 +291,8 @@ class Model:
         if (folder / MEMBERS).is_dir():
             for place in sorted((folder / MEMBERS).iterdir()):
                 model.rivals[place.name] = _rival(place, model)
-        model.shares = check_shares(folder, about.get("shares", {}), model)
+        sizes = {name: len(one.seeds) for name, one in {model.method_name: model, **model.rivals}.items()}
+        model.shares = check_shares(folder, about.get("shares", {}), sizes, model.method_name)
         return model.to(device)
 
 
@@ -328,23 +330,6 @@ def _neighbours(file: Path, gauge: Gauge) -> Neighbours:
     except CigaError:
         raise CigaError(f"{file} does not fit the model: fit the model again.") from None
     return found
-
-
-def check_shares(folder: Path, shares: Any, model: Model) -> dict[str, float]:
-    """Refuse shares that are not those of this model's methods, or not shares."""
-    if not shares:
-        return {}
-    sizes = {model.method_name: len(model.seeds)} | {k: len(v.seeds) for k, v in model.rivals.items()}
-    sound = (
-        isinstance(shares, dict)
-        and shares.keys() <= sizes.keys()
-        and all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares.values())
-        and abs(sum(shares.values()) - 1) < 1e-6
-        and len({sizes[name] for name in [*shares, model.method_name]}) == 1
-    )
-    if not sound:
-        raise CigaError(f"{folder / 'model.json'} is damaged (shares): fit the model again.")
-    return {name: float(share) for name, share in shares.items()}
 
 
 def _spread(every: Tensor) -> Tensor:
