@@ -80,10 +80,10 @@ def fit_ensemble(
         raise UsageError(
             "A model has a network for every seed: say how many with --seeds, and leave members out."
         )
-    names = methods_of(method, candidates)
     files = tuple(map(str, plugins))
     for file in files:
         load_plugin(file)
+    names = methods_of(method, candidates)
     chosen = known_settings(names, given)
     plans: dict[str, list[Plan]] = {}
     for name in names:
