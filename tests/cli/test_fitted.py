@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ciga.cli.fitted import print_summary
+from ciga.models.report_data import outline
 from tests.small_models import toy_model
+
+_PARTS = {p: {"accuracy": 0.5, "ece": 0.1} for p in ("id_val", "ood_val", "ood_test")}
+RUNS: list[dict[str, Any]] = [
+    {"selected": {"ood-val": {"epoch": 1, **_PARTS}}, "selection": "ood-val", "seconds": 1.0}
+] * 2
 
 
 @pytest.mark.parametrize(("method", "explained"), [("ciga-v2", True), ("erm", False)])
@@ -18,3 +25,18 @@ def test_explain_is_offered_where_there_are_subgraphs(
     said = " ".join(capsys.readouterr().out.split())
     assert f"ciga predict {tmp_path}" in said
     assert ("ciga explain" in said) is explained
+    assert "Gates:" not in said
+
+
+def test_closed_gates_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = toy_model("erm")
+    report_data = model.report_data
+    runs = [{**run, "closed_features": closed} for run, closed in zip(RUNS, ([0, 1, 3], [1, 3]), strict=True)]
+    try:
+        model.report_data = {**report_data, **outline({"erm": runs}, "accuracy", model.selection)}
+        print_summary(model, tmp_path, "graphs.pt")
+    finally:
+        model.report_data = report_data
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Gates: erm ignores 2 node features (closed by gates in every training run)" in said
+    assert "node feature 1, node feature 3." in said

@@ -186,6 +186,30 @@ def test_a_method_without_subgraphs_and_a_model_without_report_data(tmp_path: Pa
         model.report_data = report_data
 
 
+def test_two_seeds_promise_no_interval(tmp_path: Path) -> None:
+    report_model(toy_model(**KNOWING), None, tmp_path / "two.html", title="Two")
+    text = (tmp_path / "two.html").read_text(encoding="utf-8").partition("<main")[2]
+    assert "mean over 2 training runs." in text
+    assert "interval" not in text.partition("<details><summary>Settings")[0]
+
+
+def test_closed_gates_are_named(tmp_path: Path) -> None:
+    model = toy_model("erm")
+    report_data = model.report_data
+    assert report_data["closed_features"] == {}  # it has no gates
+    try:
+        model.report_data = {**report_data, "closed_features": {"ciga-v2": [0, 2], "erm": []}}
+        report_model(model, None, tmp_path / "gates.html", title="Gates")
+    finally:
+        model.report_data = report_data
+    text = (tmp_path / "gates.html").read_text(encoding="utf-8")
+    assert (
+        "ciga-v2 ignores 2 node features (closed by gates in every training run): "
+        "node feature 0, node feature 2." in text
+    )
+    assert "plain network (ERM) uses every node feature: its gates closed none" in text
+
+
 def record(method: str, seed: int, value: float) -> dict[str, Any]:
     scores = {"accuracy": value, "ece": 0.1}
     chosen = {"epoch": 3, "ood_val": scores, "ood_test": {**scores, "edge_auroc": 0.7}}

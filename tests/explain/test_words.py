@@ -67,6 +67,9 @@ def test_sentences_lose_their_short_names() -> None:
         "aromatic atom differs, 2 bond features are constant."
     )
     assert words.sentence("1 column of edge_attr is constant.") == "1 bond feature is constant."
+    assert words.closed("ciga-v2", [30]) == (
+        "ciga-v2 ignores 1 atom feature (closed by gates in every training run): aromatic atom."
+    )
     assert words.unlike("size, features") == "its size, its atoms and bonds"
     assert words.titled("ood_test of train.csv") == "new scaffolds of train.csv"
     assert words.titled("ood_test.csv") == "ood_test.csv"

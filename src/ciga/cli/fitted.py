@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ciga.explain.render import spread
+from ciga.explain.words import words_of
 from ciga.models.model import Model
 from ciga.models.report_data import rule_of
 from ciga.models.shift import MEASURES
@@ -69,7 +70,10 @@ def print_summary(model: Model, out: Path, source: str) -> None:
             f"Similarity to the nearest training graph, median: {near}.", soft_wrap=True, highlight=False
         )
     for warning in report_data["data"]["warnings"]:
-        console.print(f"Data: {warning}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"Data: {warning}", style="yellow", soft_wrap=True, highlight=False, markup=False)
+    words = words_of(model.source, model.featuriser.get("kind") == "smiles", report_data["data"]["notes"])
+    for name, columns in report_data.get("closed_features", {}).items():
+        console.print(f"Gates: {words.closed(name, columns)}", soft_wrap=True, highlight=False, markup=False)
     console.print(f"[bold]{report_data['advice']}[/]", soft_wrap=True, highlight=False)
     size = sum(p.stat().st_size for p in out.rglob("*") if p.is_file()) / 2**20
     file = source if Path(source).exists() else "FILE"

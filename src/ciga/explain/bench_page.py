@@ -13,6 +13,7 @@ from ciga.explain import svg
 from ciga.explain.render import known, spread, write_page
 from ciga.explain.words import SELECTORS
 from ciga.models.summary import interval
+from ciga.scoring.stats import LEAST
 
 
 def report_bench(records: Iterable[Mapping[str, Any]], path: str | Path, title: str = "Benchmark") -> None:
@@ -32,9 +33,8 @@ def report_bench(records: Iterable[Mapping[str, Any]], path: str | Path, title: 
         groups[name, _pairs(record["data"])][record["method"], settings].append(record)
     datasets = [_bench_dataset(*key, group) for key, group in sorted(groups.items())]
     runs = sum(row["seeds"] for dataset in datasets for row in dataset["rows"])
-    write_page(
-        path, "bench.html", {"title": title, "datasets": datasets, "runs": runs, "selectors": SELECTORS}
-    )
+    context = {"title": title, "datasets": datasets, "runs": runs, "selectors": SELECTORS, "least": LEAST}
+    write_page(path, "bench.html", context)
 
 
 def _telling(records: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:

@@ -30,7 +30,7 @@ def signed(value: float) -> str:
 
 
 def spread(found: Mapping[str, float]) -> str:
-    """`0.812 [0.790, 0.834]`; without an interval where there is one seed only."""
+    """`0.812 [0.790, 0.834]`; without an interval where there are too few seeds for one."""
     if math.isnan(found["low"]):
         return number(found["mean"])
     return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"

@@ -51,7 +51,8 @@ def data_section(model: Model, report_data: Mapping[str, Any], words: Words) -> 
             shifts.append({**entry, **means, **name, "part": part})
     shifts.sort(key=lambda e: -float(e["effect"]))
     warnings = [words.sentence(warning) for warning in found["warnings"]]
-    return {"rows": rows, "shifts": shifts[:SHIFTS], "warnings": warnings}
+    closed = [words.closed(method_name(m), c) for m, c in report_data.get("closed_features", {}).items()]
+    return {"rows": rows, "shifts": shifts[:SHIFTS], "warnings": warnings, "closed": closed}
 
 
 def score_section(report_data: Mapping[str, Any], words: Words) -> dict[str, Any]:
@@ -84,14 +85,16 @@ def score_section(report_data: Mapping[str, Any], words: Words) -> dict[str, Any
                     label = f"{words.part(split)}, {method_name(method)}"
                     dots.append((split, (label, place, f["mean"], f["low"], f["high"])))
     dots.sort(key=lambda dot: PARTS.index(dot[0]))
-    label = f"{metric_name(metric)} of each method on each part, with intervals over training runs"
+    seeds = max((len(seconds) for seconds in report_data.get("seconds", {}).values()), default=0)
+    over = ", with intervals over training runs" if seeds >= LEAST else ""
+    label = f"{metric_name(metric)} of each method on each part{over}"
     rules = dict.fromkeys(rule_of(report_data, method) for method in report_data.get("scores", {}))
     return {
         "rows": rows,
         "chart": svg.whiskers([dot for _, dot in dots], label),
         "metric": metric_name(metric),
         "rules": ", ".join(SELECTORS.get(rule, rule) for rule in rules),
-        "seeds": max((len(seconds) for seconds in report_data.get("seconds", {}).values()), default=0),
+        "seeds": seeds,
         "edges": any(row["auroc"] for row in rows),
         "methods": [method_name(method) for method in report_data.get("scores", {})],
         "confidence": CONFIDENCE,

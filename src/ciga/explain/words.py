@@ -7,7 +7,7 @@ in the folds of the report, for whoever types commands.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +106,14 @@ class Words:
         if self.named and column < len(names):
             return names[column]
         return f"{self.node if what == 'x' else self.edge} feature {column}"
+
+    def closed(self, method: str, columns: Sequence[int]) -> str:
+        """What the gates of a method closed in every training run, by name."""
+        if not columns:
+            return f"{method} uses every {self.node} feature: its gates closed none in all training runs."
+        names = ", ".join(self.feature(f"x[{column}]") for column in columns)
+        number = counted(len(columns), f"{self.node} feature")
+        return f"{method} ignores {number} (closed by gates in every training run): {names}."
 
     def unlike(self, reasons: str) -> str:
         """Why a graph was flagged: `size, features` -> "its size, its atoms and bonds"."""

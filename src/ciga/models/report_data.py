@@ -101,6 +101,7 @@ def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, select
             },
             "seconds": {name: [r["seconds"] for r in records] for name, records in runs.items()},
             "hashes": {name: [r["hash"] for r in some] for name, some in runs.items() if "hash" in some[0]},
+            "closed_features": _closed(runs),
         }
     )
     return found
@@ -140,6 +141,16 @@ def _scores(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         chosen = [m["epoch"] for m in mine]
         out[selector]["epoch"] = [e for c in chosen for e in (c if isinstance(c, list) else [c])]
     return out
+
+
+def _closed(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[int]]:
+    """Of the methods with gates: the columns of x behind a closed gate in every run."""
+    lists = {name: [r.get("closed_features") for r in some] for name, some in runs.items()}
+    return {
+        name: sorted(set.intersection(*(set(columns or ()) for columns in found)))
+        for name, found in lists.items()
+        if None not in found
+    }
 
 
 def _short(history: Sequence[Mapping[str, Any]], metric: str) -> list[dict[str, Any]]:
