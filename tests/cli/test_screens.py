@@ -9,8 +9,9 @@ import pytest
 
 from ciga.bench.grid import Variation, configs
 from ciga.bench.paper import PaperTable, exhibit
+from ciga.cli import screen
 from ciga.cli.help import EXAMPLES, GROUPS
-from ciga.cli.screen import again, complete, warn
+from ciga.cli.screen import again, complete, show_warning, warn
 from ciga.files import write_json
 from tests.bench.conftest import record_of
 from tests.helpers import ciga
@@ -90,6 +91,13 @@ def test_errors_are_red_and_warnings_yellow(
     assert capsys.readouterr().err == (
         "\x1b[33mTake care [of this].\x1b[0m\n" if coloured else "Take care [of this].\n"
     )
+
+
+def test_our_warnings_are_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    show_warning("The cache is damaged.", UserWarning, str(Path(screen.__file__)), 1)
+    assert capsys.readouterr().err == "ciga: The cache is damaged.\n"
+    show_warning("Old.", DeprecationWarning, "elsewhere.py", 1)
+    assert capsys.readouterr().err.startswith("elsewhere.py:1: DeprecationWarning: Old.")
 
 
 def test_the_next_command_repeats_what_it_needs() -> None:

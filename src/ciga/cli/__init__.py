@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 # Two spinning OpenMP threads beside another busy process are 10 times slower than one. Torch reads this
@@ -15,7 +16,7 @@ import typer
 
 from ciga.cli import bench, catalog, data, model, run, runs, tune
 from ciga.cli.help import Command, Group
-from ciga.cli.screen import complain, warn
+from ciga.cli.screen import complain, show_warning, warn
 from ciga.errors import UsageError, os_sentence, sentence
 
 app = typer.Typer(
@@ -66,6 +67,7 @@ def main() -> None:
         # In a locale such as C, Python cannot spell a name like "Größe": begin again in its UTF-8 mode.
         command = [sys.executable, *sys.orig_argv[1:]]
         os.execve(sys.executable, command, {**os.environ, "PYTHONUTF8": "1"})
+    warnings.showwarning = show_warning
     try:
         app(standalone_mode=True)
     except SystemExit as stop:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
@@ -50,6 +52,30 @@ def warn(text: str) -> None:
 def complain(text: str) -> None:
     """What went wrong, on standard error, in red where there is colour."""
     _coloured(f"ciga: {text}", "red")
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Takes the place of `warnings.showwarning`: our own are sentences for the user, without their place.
+
+    Args:
+        message: the warning.
+        category: its class.
+        filename: where it was raised.
+        lineno: the line there.
+        file: where Python would write it.
+        line: the text of that line.
+    """
+    if Path(filename).is_relative_to(Path(__file__).parents[1]):
+        warn(f"ciga: {message}")
+    else:
+        (file or sys.stderr).write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def _coloured(text: str, style: str) -> None:
