@@ -86,8 +86,10 @@ def test_stats_of_ones_own_graphs(tmp_path: Path) -> None:
     assert sum(part["graphs"] for part in found["splits"].values()) == found["all"]["graphs"] == 40
     assert found["paper"] is None
     assert found["environments"] == 3
-    shown = CliRunner().invoke(app, ["data", "stats", "pyg", "--data", f"path={path}"])
+    shown = CliRunner().invoke(app, ["data", "stats", "pyg", "--data", f"path={path}"], env={"COLUMNS": "80"})
     assert "train" in shown.stdout
+    assert "paper" not in shown.stdout  # it says nothing of these graphs
+    assert any(line.startswith("ood_test ") for line in shown.stdout.splitlines())
     assert f"Next:  ciga data check pyg --data path={path}" in shown.stderr
 
 
@@ -101,6 +103,9 @@ def test_stats_show_the_papers_figures_beside_ours() -> None:
     table = ciga("data", "stats", "proteins")
     for figure in ("511", "145.63", "41.98", "41.97", "90.17"):
         assert figure in table
+    narrow = CliRunner().invoke(app, ["data", "stats", "proteins"], env={"COLUMNS": "80"}).stdout
+    assert any(line.startswith("ood_test ") and "138.86" in line for line in narrow.splitlines())
+    assert "…" not in narrow
 
 
 def test_check_of_a_file_of_graphs(tmp_path: Path) -> None:

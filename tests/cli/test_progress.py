@@ -16,9 +16,9 @@ def row(epoch: int, score: float) -> dict[str, Any]:
     return {"epoch": epoch, "terms": {"loss": 1.0}, "metrics": {"ood_val": {"accuracy": score}}}
 
 
-def shown(bar: EpochBar) -> str:
+def shown(bar: EpochBar, width: int = 120) -> str:
     out = io.StringIO()
-    Console(file=out, width=120).print(bar.bar.get_renderable())
+    Console(file=out, width=width, color_system=None).print(bar.bar.get_renderable())
     return out.getvalue()
 
 
@@ -67,8 +67,21 @@ def test_a_total_that_may_shrink_is_called_at_most(
     assert "at most" in shown(bar)
     bar.overall(30, 60, "")
     assert "30/60" in shown(bar)
+    assert " left" in shown(bar)
     assert "at most" not in shown(bar)
     assert bar.bar.tasks[0].time_remaining is not None  # another total is no new beginning
+
+
+def test_a_narrow_window_cuts_the_news_not_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Console, "is_terminal", property(lambda self: True))
+    bar = EpochBar("ciga-v2 on molecules.csv")
+    for done in (7, 8, 9):
+        bar.overall(done, AtMost(1200), "ciga-v2 seed 1: epoch 3 id_val 0.667 ood_val 0.625 and more of it")
+    line = shown(bar, 80).rstrip("\n")
+    assert "\n" not in line
+    assert len(line) == 80
+    for whole in ("ciga-v2 on molecules.csv", "9/1200", "at most", " left"):
+        assert whole in line
 
 
 def test_the_bar_ends_where_early_stopping_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, DataPairs, Plugins
-from ciga.cli.screen import again, next_step
+from ciga.cli.screen import again, listing, next_step
 from ciga.errors import UsageError
 
 if TYPE_CHECKING:
@@ -157,14 +157,9 @@ def _load(plugins: list[Path]) -> None:
 
 
 def _stats_table(found: dict[str, Any]) -> Any:
-    from rich.table import Table
-
+    """Our figures, each with the paper's beside it where the paper has one."""
     paper = found["paper"] or {"graphs": {}, "class_shares": {}}
-    table = Table(
-        title=f"{found['name']}: {found['classes']} classes, {found['metric']}", title_justify="left"
-    )
-    for column in ("split", "graphs", "paper", "nodes", "paper", "edges", "paper", "class shares %", "paper"):
-        table.add_column(column, justify="left" if column == "split" else "right", overflow="fold")
+    lines: list[list[str]] = []
     rows = dict(found["splits"])
     if "small" in paper["class_shares"]:
         small = [rows[part]["class_counts"] for part in ("train", "id_val")]
@@ -177,10 +172,18 @@ def _stats_table(found: dict[str, Any]) -> Any:
         nodes, edges = (f"{stats[key]:.2f}" if key in stats else "" for key in ("nodes_mean", "edges_mean"))
         graphs = f"{stats['graphs']:,}" if "graphs" in stats else ""
         name = "train + id_val" if part == "small" else part
-        table.add_row(name, graphs, f"{size:,}" if size else "", nodes, "", edges, "", shares, theirs)
-    table.add_section()
+        lines.append([name, graphs, f"{size:,}" if size else "", nodes, "", edges, "", shares, theirs])
     whole = found["all"]
     means = [f"{paper[key]:.2f}" if key in paper else "" for key in ("nodes_mean", "edges_mean")]
     nodes, edges = f"{whole['nodes_mean']:.2f}", f"{whole['edges_mean']:.2f}"
-    table.add_row("all", f"{int(whole['graphs']):,}", "", nodes, means[0], edges, means[1])
+    lines.append(["all", f"{int(whole['graphs']):,}", "", nodes, means[0], edges, means[1], "", ""])
+    header = ("split", "graphs", "paper", "nodes", "paper", "edges", "paper", "class\nshares %", "paper")
+    kept = [place for place in range(len(header)) if any(line[place] for line in lines)]
+    table = listing(title=f"{found['name']}: {found['classes']} classes, {found['metric']}")
+    for place in kept:
+        shares_of = place > 6  # of many classes: they may take several lines
+        justify: Any = "right" if place else "left"
+        table.add_column(header[place], justify=justify, no_wrap=not shares_of, overflow="fold")
+    for line in lines:
+        table.add_row(*(line[place] for place in kept), end_section=line is lines[-2])
     return table

@@ -8,16 +8,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
+
 from ciga.progress import AtMost
+
+
+class Clock(ProgressColumn):
+    """The time that is left; until that is known, the time that has passed."""
+
+    def render(self, task: Task) -> Text:
+        left, bound = task.time_remaining, task.fields.get("bound", "")
+        seconds = int((task.elapsed or 0) if left is None else left)
+        hours, minutes = divmod(seconds // 60, 60)
+        clock = f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+        return Text(clock if left is None else f"{bound}{clock} left", style="progress.remaining")
 
 
 class EpochBar:
     """Shows a run's epochs with the latest metrics, and how long it still takes."""
 
     def __init__(self, title: str, enabled: bool = True) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
         console = Console(stderr=True)
         self.live = enabled and console.is_terminal
         self.plain = enabled and not self.live
@@ -25,14 +38,14 @@ class EpochBar:
         self.last = 0.0
         self.stop: Stop | None = None
         self.bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=34)),
             BarColumn(bar_width=12),  # without a total it pulses: something is going on
             TextColumn("{task.fields[count]}"),
-            TextColumn("{task.fields[metrics]}"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[bound]}"),
-            TimeRemainingColumn(),
+            # In a narrow window the news gives way, not the numbers.
+            TextColumn("{task.fields[metrics]}", table_column=Column(no_wrap=True, ratio=1)),
+            Clock(),
             console=console,
+            expand=True,
             transient=True,
             disable=not self.live,
         )
@@ -79,7 +92,7 @@ class EpochBar:
     def _update(self, done: int, total: int, what: str) -> None:
         if self.bar.tasks[0].total is not None:
             self.bar.tasks[0].total = total  # `update` with another total would forget the speed so far
-        bound = "at most" if isinstance(total, AtMost) else ""
+        bound = "at most " if isinstance(total, AtMost) else ""
         count = f"{done}/{int(total)}"
         self.bar.update(self.task, completed=done, total=total, metrics=what, count=count, bound=bound)
 
@@ -117,8 +130,7 @@ def bench_bar(name: str) -> Iterator[Any]:
 
     A bar with an estimate in a terminal, and in any case a line for every run that ends.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeElapsedColumn
 
     from ciga.runs.estimate import hours
 
@@ -153,8 +165,7 @@ def bench_bar(name: str) -> Iterator[Any]:
 @contextmanager
 def row_counter(title: str, enabled: bool = True) -> Iterator[Any]:
     """A counter of rows of unknown number: `report(rows, bad)`."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     bar = Progress(
