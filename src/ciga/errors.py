@@ -79,12 +79,17 @@ def sentence(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, OSError):
         return os_sentence(error)
-    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+    if no_memory(error):
         return (
             "There is not enough memory for this: close other programs, or use less data, a smaller width or "
             "a smaller batch_size."
         )
     return None
+
+
+def no_memory(error: BaseException) -> bool:
+    """Whether an error says that the memory was too small."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
 
 
 #: How torch says it.

@@ -209,6 +209,8 @@ def test_seeds() -> None:
     assert parse_seeds(None) == []
     with pytest.raises(UsageError, match="empty range"):
         parse_seeds("5-1")
+    with pytest.raises(UsageError, match="at most"):
+        parse_seeds("1-99999999999999999999")
 
 
 def test_figure_and_report(run: Run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -265,6 +267,20 @@ def test_failures_are_recorded_and_retried_only_when_asked(place: Place) -> None
     place.plugin.write_text(PLUGIN)  # the same file: the same runs
     retried = Pool(todo, records, Inline(), retry=True).run()
     assert len(retried.failed) == 3
+
+
+def test_a_full_disk_is_no_failure_of_the_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same pool again tries it again, without being asked to."""
+    records, todo = Records([place.root / "runs"]), place.plans("erm")[:1]
+
+    def full(*args: Any, **more: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "weights")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ciga.runs.plan.execute", full)
+        (said,) = Pool(todo, records, Inline()).run().failed.values()
+    assert said.startswith("weights cannot be written: the disk is full.")
+    assert Pool(todo, records, Inline()).run().done == 1
 
 
 def test_a_success_clears_the_failure(place: Place) -> None:

@@ -184,6 +184,22 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+def test_what_a_killed_process_left_beside_its_record_is_removed(tmp_path: Path) -> None:
+    """Killed after it wrote the record, and before it removed its checkpoints."""
+    runs, folder = Runs(tmp_path), tmp_path / config().hash
+    runs.write(config(), record_of(config()))
+    (folder / "member-1").mkdir()
+    left = [folder / "checkpoint.safetensors", folder / "member-1" / "checkpoint.safetensors"]
+    for file in left:
+        file.write_text("")
+    with runs.lock(config()):  # somebody is still at it
+        assert runs.find(config()) is not None
+        assert all(file.is_file() for file in left)
+    (folder / "owner").write_text("process 1 on here")
+    assert runs.find(config()) is not None
+    assert {p.name for p in folder.iterdir()} - {"lock"} == {"record.json"}
+
+
 def test_a_record_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     runs = Runs(tmp_path)
     runs.write(config(), record_of(config()))

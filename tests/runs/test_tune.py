@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import platform
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,11 @@ from ciga.errors import CigaError, UsageError
 from ciga.runs import plan as plan_module
 from ciga.runs import tune
 from ciga.runs.plan import execute, plan
+from ciga.runs.pool.executors import Event, Inline, Take
 from ciga.runs.records import Runs
 from ciga.runs.settings import read_settings
 from ciga.runs.tune import Search
+from ciga.runs.tune import search as search_module
 from ciga.runs.tune.search import Trial
 from ciga.runs.tune.study import study
 
@@ -28,6 +32,14 @@ optuna = pytest.importorskip("optuna", reason="optuna is not installed (extra: s
 DATA = {"train_per_class": 6, "val_per_class": 3, "test_per_class": 3, "bias": 0.6}
 FIXED = {"epochs": 2, "layers": 2, "width": 8}
 LR_AND_WIDTH = {"lr": [1e-3, 3e-3], "width": [4, 8]}
+
+
+TWO_BY_TWO = Search("spmotif-struc", "erm", "paper", LR_AND_WIDTH, DATA, {"epochs": 1})
+
+
+def completed(found: Any) -> list[tuple[dict[str, Any], float]]:
+    """The settings and scores of completed trials, in their order."""
+    return [(t.params, t.value) for t in found.trials if t.state == optuna.trial.TrialState.COMPLETE]
 
 
 def task(**more: Any) -> Search:
@@ -262,6 +274,70 @@ def test_a_trial_of_a_killed_process_is_tried_again(tmp_path: Path) -> None:
     trial.set_user_attr("process", f"{platform.node()} {dead.pid}")
     found = tune.tune(asked, tmp_path / "journal", 4, tmp_path / "runs", device="cpu")
     assert tune.counts(found) == {"complete": 4}
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("settings", [0, 1])
+def test_a_process_killed_while_it_began_a_trial_is_no_trial(
+    tmp_path: Path, signed: bool, settings: int
+) -> None:
+    """Killed before the trial said whose it is, or before it had all its settings."""
+    journal, asked = tmp_path / "journal", TWO_BY_TWO
+    trial = study(asked, journal).ask()
+    if settings:
+        trial.suggest_categorical("lr", LR_AND_WIDTH["lr"])
+    if signed:
+        dead = subprocess.Popen([sys.executable, "-c", ""])
+        dead.wait()
+        trial.set_user_attr("process", f"{platform.node()} {dead.pid}")
+    found = tune.tune(asked, journal, 4, tmp_path / "runs", device="cpu")
+    assert tune.counts(found) == {"complete": 4}
+    assert len(completed(found)) == 4
+
+
+def full_disk() -> OSError:
+    return OSError(errno.ENOSPC, "No space left on device", "weights")
+
+
+@pytest.mark.parametrize("fault", [full_disk, MemoryError, KeyboardInterrupt])
+def test_a_fault_of_the_machine_is_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[], BaseException]
+) -> None:
+    """The search ends; the same search again ends as if nothing had been, with the same part of the grid."""
+    undisturbed = tune.tune(TWO_BY_TWO, tmp_path / "one", 3, tmp_path / "runs", device="cpu")
+    calls: list[int] = []
+
+    def break_at_second(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise fault()
+        return execute(*args, **more)
+
+    monkeypatch.setattr(plan_module, "execute", break_at_second)
+    kinds = (CigaError, KeyboardInterrupt)
+    with pytest.raises(kinds, match=r"disk is full|not enough memory|^$"):
+        tune.tune(TWO_BY_TWO, tmp_path / "two", 3, tmp_path / "runs", device="cpu")
+    assert tune.counts(study(TWO_BY_TWO, tmp_path / "two")) == {"complete": 1}
+    assert not list(tmp_path.glob("runs/*/error.json"))
+    found = tune.tune(TWO_BY_TWO, tmp_path / "two", 3, tmp_path / "runs", device="cpu")
+    assert completed(found) == completed(undisturbed)
+    assert tune.counts(found) == {"complete": 3}
+
+
+class Dying(Inline):
+    """An executor whose worker dies."""
+
+    def wait(self, seconds: float, take: Take) -> None:
+        take(Event(self.waiting[0][0], "died", {"error": "worker process 1 ended with signal 9"}))
+
+
+def test_a_worker_that_dies_is_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(search_module, "executor_for", lambda *args: Dying())
+        with pytest.raises(CigaError, match=r"^The worker process 1 ended with signal 9: .* again"):
+            tune.tune(TWO_BY_TWO, tmp_path / "journal", 2, tmp_path / "runs", device="cpu")
+    found = tune.tune(TWO_BY_TWO, tmp_path / "journal", 2, tmp_path / "runs", device="cpu")
+    assert tune.counts(found) == {"complete": 2}
 
 
 def test_the_lock_of_a_killed_search_does_not_hold_up_the_next(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ def parse_seeds(text: str | None) -> list[int]:
             raise UsageError(f"--seeds takes numbers and ranges like 1-5 or 1,3,5, not '{text}'.") from None
         if not numbers:
             raise UsageError(f"--seeds {text}: {part} is an empty range.")
-        if len(numbers) > MOST_SEEDS or len(found) + len(numbers) > MOST_SEEDS:
+        # (Python cannot say the length of a range beyond 2**63.)
+        if numbers.stop - numbers.start > MOST_SEEDS or len(found) + len(numbers) > MOST_SEEDS:
             raise UsageError(f"--seeds {text}: at most {MOST_SEEDS} seeds at a time.")
         found |= dict.fromkeys(numbers)
     return list(found)

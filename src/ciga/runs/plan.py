@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -184,9 +183,6 @@ def execute(
             if selector in fitted.selected:
                 write_tensors(folder / f"weights.{selector}.safetensors", state, {"run": config.hash})
         runs.write(config, record)
-        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
-        for member in folder.glob("member-*"):
-            shutil.rmtree(member)
         return record
 
 

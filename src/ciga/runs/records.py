@@ -7,10 +7,11 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -93,6 +94,9 @@ class Runs:
         file = self.folder(config) / "record.json"
         if file.is_file():
             record = read_record(file)
+            if (file.parent / "owner").is_file():  # of one that was killed before it had tidied up
+                with suppress(Busy, OSError), self.lock(config) as folder:
+                    _remove_checkpoints(folder)
         else:
             found = self._listed().get(config.hash)
             if found is None:
@@ -110,7 +114,9 @@ class Runs:
         return record
 
     def write(self, config: Config, record: Record) -> None:
+        """Write the record; its checkpoints have served."""
         write_json(self.folder(config) / "record.json", record)
+        _remove_checkpoints(self.folder(config))
 
     def failure(self, config: Config) -> Failure | None:
         """What went wrong when this run was last tried, if it was and nothing came out."""
@@ -242,6 +248,12 @@ def read_lines(file: Path) -> Iterator[Record]:
 
 
 _LISTED: dict[tuple[tuple[Path, int, int], ...], dict[str, tuple[Path, Record]]] = {}
+
+
+def _remove_checkpoints(folder: Path) -> None:
+    (folder / "checkpoint.safetensors").unlink(missing_ok=True)
+    for member in folder.glob("member-*"):
+        shutil.rmtree(member)
 
 
 def _plain(value: Any) -> Any:

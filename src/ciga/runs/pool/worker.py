@@ -27,13 +27,17 @@ class Stopped(Exception):
 
 
 def perform(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False) -> dict[str, Any]:
-    """Do one job and say how it ended: done, busy, failed, stopped, or no-data. Never raises.
+    """Do one job and say how it ended: done, busy, failed, stopped, or no-data.
+
+    A failure of the `machine` (disk, memory) is none of the run's: it is not written down, and the same run
+    is tried again next time.
 
     Args:
         job: what to do.
         report: hears of every epoch: its number, their number, and the scores on validation data.
         stopped: asked after every epoch whether to give up.
     """
+    from ciga.errors import no_memory
     from ciga.runs.plan import execute, plan
     from ciga.runs.records import Busy, Runs
 
@@ -67,6 +71,8 @@ def perform(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
         return {"status": "stopped"}
     except Exception as error:
         text = _text(error)
+        if isinstance(error, OSError) or no_memory(error):
+            return {"status": "failed", "error": text, "machine": True}
         runs.write_failure(
             planned.config, {"error": text, "time": now(), "traceback": traceback.format_exc()}
         )
@@ -90,9 +96,9 @@ def _prepare(job: Job) -> dict[str, Any]:
 
 
 def _text(error: Exception) -> str:
-    from ciga.errors import CigaError
+    from ciga.errors import sentence
 
-    return str(error) if isinstance(error, CigaError) else f"{type(error).__name__}: {error}"
+    return sentence(error) or f"{type(error).__name__}: {error}"
 
 
 def now() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +17,7 @@ from ciga.runs.pool.job import Job
 from ciga.runs.pool.several import executor_for
 from ciga.runs.records import Runs
 from ciga.runs.tune.space import Search
-from ciga.runs.tune.study import load_optuna, resume, running, sign, study, tried
+from ciga.runs.tune.study import Order, begin, load_optuna, resume, running, study, tried
 from ciga.scoring.selection import SELECTORS
 
 Say = Callable[[str], None]
@@ -50,7 +51,7 @@ def tune(
         say: hears of every run and every trial that ends.
     """
     first = study(search, storage)
-    resume(first, search)
+    resume(first)
     # Another stream of random numbers for each time a search is continued.
     made = study(search, storage, len(first.get_trials(deepcopy=False)))
     size = search.size()
@@ -151,6 +152,7 @@ class Trials:
         self.search, self.made, self.goal, self.executor = search, made, goal, executor
         self.runs, self.device, self.say = runs, device, say
         self.states = load_optuna().trial.TrialState
+        self.order = Order(search)
         self.under_way: dict[str, Trial] = {}
 
     def run(self) -> None:
@@ -164,15 +166,15 @@ class Trials:
                 self.executor.wait(0.5, self._take)
         finally:
             self.executor.close()
-            for trial in self.under_way.values():  # interrupted: the next search tries them again
-                self.made.tell(trial.asked, state=self.states.FAIL)
+            with suppress(OSError):  # a full disk: the next search closes them
+                for trial in self.under_way.values():  # interrupted: the next search tries them again
+                    self.made.tell(trial.asked, state=self.states.FAIL)
 
     def _wanted(self) -> bool:
         return tried(self.made, self.search) + running(self.made) < self.goal
 
     def _begin(self) -> None:
-        asked = self.made.ask()
-        sign(asked)
+        asked = begin(self.made, self.order)
         chosen = self.search.suggest(asked)
         pairs = itertools.product(self.search.seeds, self.search.datasets)
         try:
@@ -194,7 +196,11 @@ class Trials:
             if trial.epoch(event.message, self.search.same_rule):
                 self.executor.stop(event.task)
             return
-        status = "failed" if event.kind == "died" else event.message["status"]
+        if event.kind == "died":
+            raise CigaError(f"The {event.message['error']}: run the same command again to go on searching.")
+        status = event.message["status"]
+        if event.message.get("machine"):  # tells nothing about the settings: no trial
+            raise CigaError(str(event.message["error"]))
         if trial.pruned or status in ("busy", "stopped"):
             # Busy: another process tries the same settings, and this trial would tell nothing new.
             self._end(trial, self.states.PRUNED)
@@ -207,8 +213,7 @@ class Trials:
         """A run of the trial has ended; on to the next one."""
         record = self.runs.find(trial.run.config)
         if record is None:
-            self._end(trial, self.states.FAIL, error="Its record has gone.")
-            return
+            raise CigaError(f"{self.runs.folder(trial.run.config)} has gone: run the same command again.")
         planned = trial.run
         trial.scores.append(validation_score(record, self.search.same_rule))
         self.say(

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,10 @@ def study(search: Search, storage: str | Path, sampler_seed: int = 0) -> Any:
     path = Path(storage)
     _check_journal(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    sampler = _sampler(search, sampler_seed)
+    samplers = optuna.samplers
+    sampler = samplers.RandomSampler(seed=sampler_seed)  # a grid's choices are named one by one
+    if search.size() is None:
+        sampler = samplers.TPESampler(seed=sampler_seed, constant_liar=True)
     try:
         made = optuna.create_study(
             study_name=search.name(),
@@ -81,17 +85,46 @@ def _check_journal(path: Path) -> None:
             raise UsageError(f"{path} is not a journal of searches: name another file with --storage.")
 
 
-def _sampler(search: Search, seed: int) -> Any:
-    """Every choice of a grid once, in random order; in ranges, where it looks promising."""
-    samplers = load_optuna().samplers
-    if search.size() is None:
-        return samplers.TPESampler(seed=seed, constant_liar=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Optuna calls it experimental
-        sampler = samplers.BruteForceSampler(seed=seed)
-    # It would stop a loop of Optuna's; ours asks for the number of trials itself.
-    sampler.after_trial = lambda *args, **more: None
-    return sampler
+class Order:
+    """Every choice of a grid once, in a random order that no interruption changes.
+
+    Optuna draws it in a study beside the journal: there, no trial is broken off between two of its settings.
+    """
+
+    def __init__(self, search: Search) -> None:
+        optuna = load_optuna()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna calls it experimental
+            sampler = optuna.samplers.BruteForceSampler(seed=0)
+        # It would stop a loop of Optuna's; there is none here.
+        sampler.after_trial = lambda *args, **more: None
+        self.search, self.size = search, search.size() or 0
+        self.drawn: list[dict[str, Any]] = []
+        self.beside = optuna.create_study(sampler=sampler)
+
+    def first(self, taken: set[str]) -> dict[str, Any]:
+        """The first choice that is not taken; empty where all are, and in ranges."""
+        for place in range(self.size):
+            if place == len(self.drawn):
+                asked = self.beside.ask()
+                self.drawn.append(self.search.suggest(asked))
+                self.beside.tell(asked, 0.0)
+            if _spelled(self.drawn[place]) not in taken:
+                return self.drawn[place]
+        return {}
+
+
+def begin(made: Any, order: Order) -> Any:
+    """The next trial. From its first line in the journal on, it says whose it is, and what a grid tries."""
+    states = load_optuna().trial.TrialState
+    if not made.get_trials(deepcopy=False, states=(states.WAITING,)):
+        under_way = made.get_trials(deepcopy=False, states=(states.RUNNING,))
+        taken = {_name(t) for t in [*ended(made), *under_way]}
+        made.enqueue_trial(order.first(taken), user_attrs={"process": _process()})
+    asked = made.ask()
+    if asked.user_attrs.get("process") != _process():  # another process was about to begin it
+        asked.set_user_attr("process", _process())
+    return asked
 
 
 def ended(made: Any) -> list[Any]:
@@ -115,27 +148,20 @@ def tried(made: Any, search: Search) -> int:
     return len(found) if search.size() is None else len(set(found))
 
 
-def resume(made: Any, search: Search) -> None:
-    """Try again what was interrupted: by Ctrl-C, or because its process was killed."""
+def resume(made: Any) -> None:
+    """Give up the trials of processes that ended meanwhile; of a grid, their choices come up again."""
     states = load_optuna().trial.TrialState
     for trial in made.get_trials(deepcopy=False, states=(states.RUNNING,)):
         host, _, process = trial.user_attrs.get("process", "").rpartition(" ")
-        if host == platform.node() and not alive(int(process)):
+        # Nobody's: a process was killed before it signed. Ours: a full disk kept us from closing it.
+        ours = not host or int(process) == os.getpid() or not alive(int(process))
+        if host in ("", platform.node()) and ours:
             made.tell(trial.number, state=states.FAIL)
-    if search.size() is None:
-        return
-    known = {_name(t) for t in ended(made)}
-    known |= {_name(t) for t in made.get_trials(deepcopy=False, states=(states.RUNNING, states.WAITING))}
-    names = search.values().keys()
-    for trial in made.get_trials(deepcopy=False, states=(states.FAIL,)):
-        if trial.params.keys() == names and _name(trial) not in known:
-            known.add(_name(trial))
-            made.enqueue_trial(trial.params)
 
 
-def sign(trial: Any) -> None:
-    """Write down which process is at a trial."""
-    trial.set_user_attr("process", f"{platform.node()} {os.getpid()}")
+def _process() -> str:
+    """Which process is at a trial."""
+    return f"{platform.node()} {os.getpid()}"
 
 
 def running(made: Any) -> int:
@@ -144,7 +170,11 @@ def running(made: Any) -> int:
 
 
 def _name(trial: Any) -> str:
-    params = trial.params or trial.system_attrs.get("fixed_params", {})
+    # What it was given comes first: a trial that is just beginning has only some of its settings.
+    return _spelled(trial.system_attrs.get("fixed_params") or trial.params)
+
+
+def _spelled(params: Mapping[str, Any]) -> str:
     return json.dumps(dict(params), sort_keys=True)
 
 
