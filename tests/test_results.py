@@ -26,6 +26,10 @@ def test_the_tables_are_those_of_the_records() -> None:
         assert results.filled(page.read_text()) == page.read_text(), "run: python tools/results.py"
 
 
+def test_the_page_for_users_stays_short() -> None:
+    assert len((ROOT / "docs" / "results.md").read_text().splitlines()) <= 150
+
+
 def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) -> None:
     def record(dataset: str, seed: int, alpha: float, score: float) -> str:
         selected = {

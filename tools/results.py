@@ -4,11 +4,11 @@ A table stands between a comment that names it and `<!-- end -->`:
 
 | comment | table |
 |---|---|
-| `<!-- paper: NAME PRESET COLUMNS -->` | a table of the paper with ours in it, as `ciga table` writes it |
+| `<!-- paper: NAME PRESET COLUMNS -->` | a table of the paper and ours, as `ciga table --all` writes it |
 | `<!-- search: FILE -->` | the settings tried for each method, best first, by scores on held-out graphs |
 | `<!-- guide: FILE -->` | how well those scores predicted the test scores |
 | `<!-- thresholds: FILE ... -->` | scores beside one that does not depend on a threshold |
-| `<!-- spent -->` | runs and core-hours of every list of records |
+| `<!-- spent -->` | runs and core-hours of all records |
 """
 
 from __future__ import annotations
@@ -116,20 +116,21 @@ def thresholds(*files: Path) -> str:
 
 
 def paper_table(name: str, preset: str, columns: str) -> str:
-    """A table of the paper from all committed records."""
+    """A table of the paper from all committed records, with every recorded row.
+
+    Leaving rows out would also shrink the number of comparisons that p is corrected for.
+    """
     shown, records = exhibit(name), Records([ROOT / "results"])
     result = fill(shown, records, Variation(preset=preset), datasets=columns.split(","))
     return render(result, "md")
 
 
 def spent() -> str:
-    """Runs and core-hours of each list of records."""
-    lines, total = ["| records | runs | core-hours |", "|---|---|---|"], [0, 0.0]
-    for file in lists_of_records(ROOT / "results"):
-        seconds = [r["seconds"] * r["threads"] for r in read_lines(file)]
-        lines.append(f"| `results/{file.name}` | {len(seconds)} | {sum(seconds) / 3600:.1f} |")
-        total = [total[0] + len(seconds), total[1] + sum(seconds) / 3600]
-    return "\n".join([*lines, f"| all | {total[0]} | {total[1]:.1f} |"]) + "\n"
+    """One sentence: the runs and core-hours of all records."""
+    files = lists_of_records(ROOT / "results")
+    seconds = [r["seconds"] * r["threads"] for file in files for r in read_lines(file)]
+    hours = sum(seconds) / 3600
+    return f"The {len(seconds):,} runs in `results/`, searches included, took {hours:.1f} core-hours.\n"
 
 
 def filled(page: str) -> str:
