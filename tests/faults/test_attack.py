@@ -62,6 +62,14 @@ def test_a_planted_fault_is_found(fault: str, outcome: str, tmp_path: Path) -> N
     assert tally.sound == (outcome == "survived")
 
 
+@pytest.mark.parametrize("name", ["TU archive", "DrugOOD", "model folders"])
+def test_what_broke_a_reader_once_is_one_sentence_now(name: str, tmp_path: Path) -> None:
+    reader = next(reader for reader in readers() if reader.name == name)
+    tally = fuzz(reader, tmp_path / "fuzz", seed=0, tries=0)
+    assert tally.tries >= 1
+    assert tally.sound, tally.notes
+
+
 def test_the_same_seed_damages_in_the_same_way() -> None:
     sound = json.dumps([{"x": [1.5, 2], "name": "a"}] * 20).encode()
     some = [[mutated(sound, random.Random(f"{seed} {i}")) for i in range(50)] for seed in (1, 1, 2)]

@@ -272,7 +272,7 @@ class Model:
             )
             chosen = model.chosen
             shift = about["shift"]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise CigaError(f"{folder / 'model.json'} is damaged ({error!r}): fit the model again.") from None
         for seed in seeds:
             model.members.append(load_network(folder / f"weights-{seed}.safetensors", chosen, spec))
@@ -281,7 +281,7 @@ class Model:
             width = spec.features + spec.edge_features
             try:
                 model.gauge = Gauge.restore(tensors, shift, len(seeds), width, spec.classes)
-            except (ValueError, KeyError, TypeError, CigaError):
+            except (ValueError, KeyError, TypeError, OverflowError, CigaError):
                 raise CigaError(f"{folder / 'shift.safetensors'} does not fit the model.") from None
             if (folder / NEAREST).is_file():
                 model.gauge.neighbours = _neighbours(folder / NEAREST, model.gauge)

@@ -107,6 +107,8 @@ def test_a_molecule_rdkit_cannot_read_is_told(build: Callable[..., Splits]) -> N
         ("cls_label", "1"),
         ("domain_id", None),
         ("reg_label", "x"),
+        ("assay_id", 2**63),
+        ("reg_label", 10**400),
     ],
 )
 def test_a_damaged_entry_is_named(build: Callable[..., Splits], key: str, value: Any) -> None:

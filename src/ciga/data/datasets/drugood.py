@@ -135,7 +135,8 @@ def read(path: Path) -> dict[str, list[Entry]]:
     for theirs, ours in PARTS.items():
         for row, entry in enumerate(parts[ours]):
             for key, kinds in FIELDS.items():
-                if not isinstance(entry, dict) or not isinstance(entry.get(key), kinds):
+                value = entry.get(key) if isinstance(entry, dict) else None
+                if not isinstance(value, kinds) or (isinstance(value, int) and abs(value) >= 2**63):
                     raise CigaError(
                         f"{path}: entry {row} of {theirs} has no proper {key}: get the file again."
                     )

@@ -13,6 +13,7 @@ Nodes and edges are means over all graphs of the original dataset, as in the pap
 from __future__ import annotations
 
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -26,6 +27,7 @@ from ciga.data.dataset import Dataset, data_home, register
 from ciga.data.reading import limits
 from ciga.data.reading.text_graphs import digest_of, read_numbers, store_of, whole
 from ciga.errors import CigaError, UsageError
+from ciga.files import atomic
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import GraphStore
 from ciga.options import tunable
@@ -35,6 +37,8 @@ URL = "https://www.chrsmrrs.com/graphkerneldatasets/{name}.zip"
 SOURCE = "the TUDataset collection (chrsmrrs.github.io/datasets)"
 FILES = ("A", "graph_indicator", "graph_labels", "node_labels")
 VERSION = 1
+#: What unpacking raises where an archive is damaged, encrypted, or packed in a way of its own.
+DAMAGE = (zipfile.BadZipFile, zlib.error, LookupError, OSError, EOFError, ValueError, RuntimeError)
 
 
 @dataclass
@@ -77,12 +81,12 @@ class TU(Dataset):
             download(URL.format(name=self.original), archive, None, by_hand)
         try:
             with zipfile.ZipFile(archive) as unpack:
-                for name in wanted:
-                    content = unpack.read(f"{self.original}/{name}")
-                    folder.mkdir(parents=True, exist_ok=True)
-                    (folder / name).write_bytes(content)
-        except (zipfile.BadZipFile, KeyError, OSError) as error:
+                contents = {name: unpack.read(f"{self.original}/{name}") for name in wanted}
+        except DAMAGE as error:
             raise CigaError(f"{archive} cannot be unpacked ({error}): delete it and {by_hand}.") from error
+        for name, content in contents.items():
+            with atomic(folder / name) as temporary:
+                temporary.write_bytes(content)
 
     def read(self, folder: Path) -> tuple[GraphStore, tuple[str, ...]]:
         """All graphs of the files in `folder`, and the names of the classes."""
