@@ -62,7 +62,7 @@ def test_a_planted_fault_is_found(fault: str, outcome: str, tmp_path: Path) -> N
     assert tally.sound == (outcome == "survived")
 
 
-@pytest.mark.parametrize("name", ["TU archive", "DrugOOD", "model folders"])
+@pytest.mark.parametrize("name", ["TU archive", "DrugOOD", "model folders", "records", "journals"])
 def test_what_broke_a_reader_once_is_one_sentence_now(name: str, tmp_path: Path) -> None:
     reader = next(reader for reader in readers() if reader.name == name)
     tally = fuzz(reader, tmp_path / "fuzz", seed=0, tries=0)

@@ -116,6 +116,22 @@ def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
         list(runs)
 
 
+@pytest.mark.parametrize(
+    "selected",
+    [
+        {"last": {"epoch": 1, "ood_test": {}}},
+        {"last": {"epoch": 1, "ood_test": {"accuracy": [0.5]}}},
+        {"last": {"epoch": 1, "ood_test": {"accuracy": 0.5}}, "oracle": {"epoch": 1}},
+        {"last": {"epoch": 1, "ood_test": {"accuracy": 0.5, "edge_auroc": "high"}}},
+    ],
+)
+def test_a_record_without_its_scores_is_damaged(tmp_path: Path, selected: dict[str, Any]) -> None:
+    runs = Runs(tmp_path)
+    runs.write(config(), record_of(config(), selected=selected))
+    with pytest.raises(CigaError, match=r"record\.json is damaged: delete it to run again"):
+        runs.find(config())
+
+
 def test_records_come_from_folders_and_from_lines(tmp_path: Path) -> None:
     runs = Runs(tmp_path)
     for seed in (1, 2):

@@ -405,6 +405,18 @@ def test_a_damaged_journal_is_one_sentence(tmp_path: Path, damage: str) -> None:
         tune.tune(asked, journal, 1, tmp_path / "runs", device="cpu")
 
 
+def test_a_line_that_was_cut_short_is_taken_away(tmp_path: Path) -> None:
+    """A full disk, or a process that was killed while it wrote: the next line must not be joined to it."""
+    journal, asked = tmp_path / "journal", task(over={"lr": [0.001, 0.003]})
+    undisturbed = completed(tune.tune(asked, journal, 2, tmp_path / "runs", device="cpu"))
+    written = journal.read_bytes()
+    for size in (len(written) - 1, len(written) - 30, len(written) // 2, 20):
+        journal.write_bytes(written[:size])
+        found = tune.tune(asked, journal, 2, tmp_path / "runs", device="cpu")
+        assert completed(found) == undisturbed
+        assert all(json.loads(line) for line in journal.read_text().splitlines())
+
+
 def test_a_file_that_is_something_else_is_not_written_to(tmp_path: Path) -> None:
     table = tmp_path / "mols.csv"
     table.write_text("smiles,label\nCC,1\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,7 +134,9 @@ def _show(record: Record, folder: Path) -> None:
         mark = " *" if name == record["selection"] else ""
         numbers = [f"{scores[s][metric]:.3f}" for s in splits]
         if explained:
-            numbers += [f"{scores['ood_test'][k]:.3f}" for k in ("edge_auroc", "precision_at_k")]
+            numbers += [
+                f"{scores['ood_test'].get(k, math.nan):.3f}" for k in ("edge_auroc", "precision_at_k")
+            ]
         table.add_row(name + mark, str(scores["epoch"]), *numbers)
     console.print(table)
     peak = record.get("peak_memory_mb")

@@ -70,5 +70,18 @@ def is_record(value: Any) -> bool:
     """Whether a value read from a file has the shape of a record."""
     if not isinstance(value, dict) or not REQUIRED.keys() <= value.keys():
         return False
-    right = all(isinstance(value[key], kind) for key, kind in REQUIRED.items())
-    return right and all(isinstance(scores, dict) for scores in value["selected"].values())
+    if not all(isinstance(value[key], kind) for key, kind in REQUIRED.items()):
+        return False
+    rules = list(value["selected"].values())
+    return all(_has_scores(scores, value["metric"]) and scores.keys() == rules[0].keys() for scores in rules)
+
+
+def _has_scores(scores: Any, metric: str) -> bool:
+    """Whether a rule's entry has numbers for each split, and the metric among them."""
+    if not isinstance(scores, dict):
+        return False
+    parts = [part for key, part in scores.items() if key != "epoch"]
+    return all(
+        isinstance(part, dict) and metric in part and all(isinstance(v, (int, float)) for v in part.values())
+        for part in parts
+    )

@@ -61,13 +61,23 @@ def study(search: Search, storage: str | Path, sampler_seed: int = 0) -> Any:
 
 
 class JournalLock:
-    """A lock that the system takes back from a process that is killed (Optuna's own stays behind)."""
+    """A lock that the system takes back from a process that is killed (Optuna's own stays behind).
+
+    Whoever gets it finds whole lines: what a killed process or a full disk cut short is taken away.
+    """
 
     def __init__(self, journal: Path) -> None:
-        self.lock = FileLock(f"{journal}.filelock")
+        self.journal, self.lock = journal, FileLock(f"{journal}.filelock")
 
     def acquire(self) -> bool:
         self.lock.acquire()
+        try:
+            content = self.journal.read_bytes() if self.journal.is_file() else b""
+            if not content.endswith(b"\n"):
+                os.truncate(self.journal, content.rfind(b"\n") + 1)
+        except BaseException:
+            self.lock.release()
+            raise
         return True
 
     def release(self) -> None:
