@@ -151,3 +151,15 @@ def test_fingerprints_that_do_not_fit_are_refused(tmp_path: Path, name: str, kin
     write_tensors(file, tensors, meta)
     with pytest.raises(CigaError, match="does not fit the model"):
         Model.load(tmp_path / "model")
+
+
+def test_repeated_training_graphs_do_not_make_every_other_graph_strange() -> None:
+    """Where validation graphs repeat training graphs, their distance is zero: the threshold is not."""
+    import ciga
+    from ciga.graphs.splits import Splits
+    from ciga.models.shift import LEAST_DISTANCE, Gauge
+
+    toy = ciga.load("spmotif-struc", train_per_class=5, val_per_class=5, test_per_class=5, size_shift=False)
+    same = Splits({"train": toy.train, "id_val": toy.train, "ood_test": toy["ood_test"]}, toy.task)
+    gauge = Gauge.calibrate(lambda batch: [], same)
+    assert float(gauge.tensors["threshold"][-1]) == pytest.approx(LEAST_DISTANCE)

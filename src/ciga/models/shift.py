@@ -35,6 +35,8 @@ from ciga.models.neighbours import NearestGraph, Neighbours
 from ciga.nn.readout import mean_of
 
 MEASURES = ("size", "features", "embedding", "similarity")
+#: A graph this near to a training graph (one minus its similarity) is never called unlike it.
+LEAST_DISTANCE = 0.05
 #: Reference statistics come from at most this number of training graphs, drawn with a fixed seed.
 SAMPLE = 10_000
 #: A column's spread is taken as at least this, so that one constant in training has a scale.
@@ -125,6 +127,8 @@ class Gauge:
         gauge.usual = float(alike.median())
         quantile = raw.quantile(1 - level / len(MEASURES), dim=0, interpolation="higher")
         gauge.tensors["threshold"] = quantile.clamp(1e-6, torch.finfo(quantile.dtype).max)
+        if gauge.neighbours is not None:  # where calibration graphs repeat training graphs, near is not zero
+            gauge.tensors["threshold"][-1].clamp_(min=LEAST_DISTANCE)
         return gauge
 
     def measure(self, batch: Batch, embedded: Sequence[Tensor]) -> Shift:
