@@ -19,6 +19,7 @@ from ciga.methods.base import Context, Method, make, methods
 from ciga.nn.encoder import Spec
 from ciga.nn.networks import GraphNetwork
 from ciga.training import loop as train
+from ciga.training.epoch import train_epoch
 
 #: What issue and paper say of the time of a method, in epochs of ERM.
 AIMS = {
@@ -32,7 +33,7 @@ def ours(method: Method, splits: Splits, shape: Shape, pieces: list[GraphStore])
     torch.manual_seed(1)
     spec, schedule = Spec.of(splits), train.Training(batch_size=shape.batch_size, epochs=2)
     network = method.network(spec, shape.backbone)
-    optimizers = train._optimizers(method, network, schedule)
+    optimizers = train.optimizers_of(method, network, schedule)
     jobs: list[Callable[[], object]] = []
     for piece in pieces:
         context = _context(Splits({**splits.parts, "train": piece}, splits.task), spec, shape)
@@ -40,7 +41,7 @@ def ours(method: Method, splits: Splits, shape: Shape, pieces: list[GraphStore])
             jobs.append(partial(method.fit, network, context, lambda *_: None))
         else:
             side = method.prepare(context)
-            jobs.append(partial(train._train_epoch, method, network, piece, schedule, optimizers, side, 1))
+            jobs.append(partial(train_epoch, method, network, piece, schedule, optimizers, side, 1))
     return jobs
 
 
@@ -52,7 +53,7 @@ def _context(splits: Splits, spec: Spec, shape: Shape) -> Context:
         return torch.cat([network(batch) for batch in splits.train.batches(256)])
 
     reference = GraphNetwork(spec, shape.backbone).eval()
-    return Context(splits, spec, shape.backbone, 1, lambda: reference, predict)
+    return Context(splits, spec, shape.backbone, 1, lambda epochs=0: reference, predict)
 
 
 def bare(splits: Splits, shape: Shape, pieces: list[GraphStore]) -> Job:

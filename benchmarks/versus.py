@@ -64,6 +64,7 @@ def serve(task: dict[str, Any]) -> None:
     from ciga.methods.base import make
     from ciga.nn.encoder import Backbone, Spec
     from ciga.training import loop as train
+    from ciga.training.epoch import train_epoch
 
     torch.set_num_threads(1)
     splits = Splits({"train": GraphStore.open(task["file"], verify=False)}, Task(task["classes"], "accuracy"))
@@ -76,8 +77,8 @@ def serve(task: dict[str, Any]) -> None:
         name, settings = JOBS[job]
         method = make(name, {**task["ciga"], **settings} if name != "erm" else {})
         network = method.network(Spec.of(splits), Backbone(**task["backbone"]))
-        optimizers = train._optimizers(method, network, schedule)
-        return lambda piece: train._train_epoch(method, network, pieces[piece], schedule, optimizers, {}, 1)
+        optimizers = train.optimizers_of(method, network, schedule)
+        return lambda piece: train_epoch(method, network, pieces[piece], schedule, optimizers, {}, 1)
 
     jobs = {job: prepared(job) for job in JOBS}
     for line in sys.stdin:

@@ -126,7 +126,7 @@ def test_bad_samples():
         fiif([0.5, 0.6]).sample([0, 1], [0, 2], rng, classes=2)
     with pytest.raises(UsageError, match="from 0 to 1"):
         Mechanism().sample([0, 2], [0, 0], rng, classes=2)
-    with pytest.raises(UsageError, match="one number a graph"):
+    with pytest.raises(UsageError, match="one number per graph"):
         Mechanism().sample([0, 1], [0], rng, classes=2)
     with pytest.raises(UsageError, match="at least one value"):
         Mechanism().sample([0, 1], [0, 0], rng, classes=2, sizes=0)
