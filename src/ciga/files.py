@@ -121,11 +121,11 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(folder: str | Path) -> Iterator[Path]:
+def whole_folder(folder: str | Path, replace: bool = True) -> Iterator[Path]:
     """An empty folder beside `folder` that takes its place if the block succeeds, and vanishes if not.
 
     Two renames replace an older folder. Killed between them, a process leaves the older one aside, from where
-    `recover` brings it back.
+    `recover` brings it back. Without `replace`, a folder that others wrote meanwhile stays.
     """
     folder = Path(os.path.realpath(folder))
     with _telling(folder):
@@ -137,7 +137,7 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
         with _telling(folder):
             yield temporary
             temporary.chmod(0o777 & ~_umask())
-            _exchange(temporary, folder)
+            _exchange(temporary, folder, replace)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -152,17 +152,20 @@ def check_writable(path: str | Path, is_file: bool = False) -> None:
         os.rmdir(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.{_mark()}", suffix=".part"))
 
 
-def _exchange(temporary: Path, folder: Path) -> None:
+def _exchange(temporary: Path, folder: Path, replace: bool) -> None:
     for _ in range(10):  # others may be replacing it at the same time
         recover(folder)
         try:
-            with suppress(FileNotFoundError):
-                os.rename(folder, _aside(folder))
+            if replace:
+                with suppress(FileNotFoundError):
+                    os.rename(folder, _aside(folder))
             os.rename(temporary, folder)
         except OSError as error:
             recover(folder)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and temporary.exists():
-                continue
+                if replace:
+                    continue
+                return
             raise
         recover(folder)
         return

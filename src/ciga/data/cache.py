@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock
 
 from ciga.data.dataset import data_home
 from ciga.errors import CigaError, os_sentence
@@ -171,20 +168,10 @@ def open_splits(folder: Path) -> Splits:
 
 
 def _write(splits: Splits, folder: Path, about: Mapping[str, Any], replace: bool) -> None:
-    # One writer at a time: replacing a folder that another process has just begun to read would break it.
-    with FileLock(_lock_of(folder)):
-        if replace or not _sound(folder):  # else another process was faster
-            _write_alone(splits, folder, about)
-
-
-def _lock_of(folder: Path) -> Path:
-    """Outside the cache, which may be read-only or shared."""
-    name = hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:20]
-    return Path(tempfile.gettempdir()) / f"ciga-cache-{name}.lock"
-
-
-def _write_alone(splits: Splits, folder: Path, about: Mapping[str, Any]) -> None:
-    with whole_folder(folder) as place:
+    if not replace and _sound(folder):
+        return  # another process was faster
+    # What is not there yet is not replaced either: another process may have begun to read it meanwhile.
+    with whole_folder(folder, replace=replace or folder.exists()) as place:
         for part in splits:
             splits[part].save(place / f"{part}.safetensors")
         task = splits.task
