@@ -66,7 +66,7 @@ def ciga(
         words: what a user types after `ciga`.
         folder: the working folder; its cache and its temporary files are in it.
         fault, place: the fault (`faults.strike`), and at which change of the folder.
-        after: with `kill`, `term` or `int`: send the signal after so many seconds instead.
+        after: with `kill`, `term` or `int`: send the signal after this number of seconds instead.
         file_size: no file may grow beyond this number of bytes.
         environment: further variables.
         longest: seconds after which the command counts as hanging, and is ended.

@@ -37,7 +37,7 @@ def lines(path: Path, *graphs: Any) -> Path:
 
 
 def npz_of_zeros(path: Path, declared: tuple[int, ...], stored: int) -> Path:
-    """An `.npz` whose array says it has this shape, with so many bytes of zeros, well compressed."""
+    """An `.npz` whose array says it has this shape, with this number of zero bytes, well compressed."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": declared})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as member:
