@@ -74,6 +74,8 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     words = words_of(model.source, model.featuriser.get("kind") == "smiles", report_data["data"]["notes"])
     for name, columns in report_data.get("closed_features", {}).items():
         console.print(f"Gates: {words.closed(name, columns)}", soft_wrap=True, highlight=False, markup=False)
+    if report_data.get("repeats"):
+        console.print(_repeated(report_data["repeats"], metric))
     console.print(f"[bold]{report_data['advice']}[/]", soft_wrap=True, highlight=False)
     size = sum(p.stat().st_size for p in out.rglob("*") if p.is_file()) / 2**20
     file = source if Path(source).exists() else "FILE"
@@ -92,6 +94,23 @@ def print_summary(model: Model, out: Path, source: str) -> None:
         highlight=False,
         markup=False,
     )
+
+
+def _repeated(repeats: dict[str, Any], metric: str) -> Table:
+    """Averaged seeds of every method over the splits, and how what is shipped compares."""
+    where, count = repeats["where"], repeats["splits"]
+    table = Table(
+        "method",
+        f"{metric} ({where})",
+        "better by [95 % interval]",
+        title=f"{count} splits, averaged seeds, mean [95 % interval over splits]",
+        title_justify="left",
+    )
+    for name, found in repeats["intervals"].items():
+        gap = repeats["comparisons"].get(name)
+        told = "–" if gap is None else spread({**_known(gap), "mean": _known(gap)["difference"]}, "+")
+        table.add_row(name, spread(_known(found)), told)
+    return table
 
 
 def _known(found: dict[str, Any]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +51,9 @@ def fit(
         str | None, typer.Option(help="What auto mixes: a,b,c.", show_default="forest,erm,ciga-v2,…")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each method, averaged.", min=1)] = 3,
+    repeats: Annotated[
+        int, typer.Option(help="Also train on this number of splits, and judge over all of them.", min=1)
+    ] = 1,
     tune: Annotated[int, typer.Option(help="First search settings with this number of trials.", min=0)] = 0,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs (--set epochs=N).")] = None,
     set_: Pairs = [],  # noqa: B006 (typer copies it)
@@ -68,6 +72,7 @@ def fit(
     from ciga.cli.tune import best_settings
     from ciga.models.fit import fit_ensemble, known_settings, methods_of
     from ciga.models.folder import check_free
+    from ciga.models.repeats import fit_repeatedly
     from ciga.registry import load_plugin
     from ciga.runs.settings import read_settings
 
@@ -88,12 +93,12 @@ def fit(
             own[name] = best_settings(
                 dataset, name, chosen, known, preset or "", tune, plugin, runs_dir, device
             )
-        model = fit_ensemble(
+        once = partial(
+            fit_ensemble,
             dataset,
             method,
             candidates=mixed,
             seeds=seeds,
-            data=chosen,
             settings=values,
             own=own,
             preset=preset or "",
@@ -103,6 +108,7 @@ def fit(
             progress=bar.data,
             on_epochs=bar.overall,
         )
+        model = fit_repeatedly(lambda options_: once(data=options_), dataset, chosen, repeats)
     model.save(out)
     if json_:
         shown = {k: v for k, v in model.report_data.items() if k not in ("histories", "pictures", "data")}

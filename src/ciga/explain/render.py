@@ -29,11 +29,11 @@ def signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
-def spread(found: Mapping[str, float]) -> str:
-    """`0.812 [0.790, 0.834]`; without an interval where there are too few seeds for one."""
+def spread(found: Mapping[str, float], sign: str = "") -> str:
+    """`0.812 [0.790, 0.834]`; no interval where there are too few seeds for one. "+" shows every sign."""
     if math.isnan(found["low"]):
-        return number(found["mean"])
-    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+        return "–" if math.isnan(found["mean"]) else f"{found['mean']:{sign}.3f}"
+    return f"{found['mean']:{sign}.3f} [{found['low']:{sign}.3f}, {found['high']:{sign}.3f}]"
 
 
 def known(values: Iterable[Any]) -> list[float]:

@@ -46,12 +46,19 @@ def _student(freedom: int, level: float = CONFIDENCE) -> float:
 
 
 def interval(
-    values: Sequence[float], bounds: tuple[float, float] = (-math.inf, math.inf), level: float = CONFIDENCE
+    values: Sequence[float],
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+    level: float = CONFIDENCE,
+    overlap: float = 0.0,
 ) -> Interval:
-    """Mean over seeds with Student's t interval; no interval below `LEAST` seeds.
+    """Mean over seeds with Student's t interval; no interval below `LEAST` seeds. NaN values are left out.
 
-    `bounds` are the ends of the metric's range: an interval does not leave it. Values that are NaN are left
-    out.
+    Args:
+        values: One for each seed (or split).
+        bounds: The ends of the metric's range: an interval does not leave it.
+        level: The confidence.
+        overlap: Test rows over training rows, for values over splits of one table: they share rows, and the
+            variance of their mean is that much larger (Nadeau and Bengio, 2003).
     """
     known = [v for v in values if not math.isnan(v)]
     n = len(known)
@@ -66,7 +73,7 @@ def interval(
             "std": math.nan if std is None else std,
             "n": n,
         }
-    half = _student(n - 1, level) * std / math.sqrt(n)
+    half = _student(n - 1, level) * std * math.sqrt(1 / n + overlap)
     low, high = max(mean - half, bounds[0]), min(mean + half, bounds[1])
     return {"mean": mean, "low": low, "high": high, "std": std, "n": n}
 
@@ -133,7 +140,9 @@ def bootstrap(draw: Callable[[np.random.Generator], float | Floats], times: int 
     return np.concatenate([np.atleast_1d(np.asarray(draw(rng), dtype=float)) for _ in range(times)])
 
 
-def hierarchical(groups: Sequence[Sequence[float]], equal: float = EQUAL, draws: int = DRAWS) -> Verdict:
+def hierarchical(
+    groups: Sequence[Sequence[float]], equal: float = EQUAL, draws: int = DRAWS, overlap: float = 0.0
+) -> Verdict:
     """The mean over datasets of paired differences, judged by drawing datasets anew, then seeds within each.
 
     Drawing datasets asks whether the difference would hold on other datasets of this kind. Fewer than `LEAST`
@@ -144,6 +153,7 @@ def hierarchical(groups: Sequence[Sequence[float]], equal: float = EQUAL, draws:
         groups: for each dataset the differences over seeds.
         equal: the region of practical equivalence, in the units of the scores.
         draws: bootstrap samples.
+        overlap: test rows over training rows, where the groups are splits of one table (see `interval`).
     """
     count, sizes = len(groups), np.array([len(g) for g in groups])
     longest = int(sizes.max())
@@ -163,7 +173,8 @@ def hierarchical(groups: Sequence[Sequence[float]], equal: float = EQUAL, draws:
     centre = fmean(fmean(g) for g in groups)
     sample = bootstrap(draw)
     if count >= LEAST:
-        return judge(centre, widened(centre, sample, count), equal)
+        wide = widened(centre, sample, count)
+        return judge(centre, centre + math.sqrt(1 + count * overlap) * (wide - centre), equal)
     return judge(centre, widened(centre, sample, int(sizes.min()), int((sizes - 1).sum())), equal)
 
 
