@@ -2,10 +2,10 @@
 
     CIGA_DATA=... python -m benchmarks.molecules --tables bace,bbbp --splits scaffold,cluster --seeds 5
 
-Every tool trains on the same training rows, chooses its epoch on the same validation rows (`ood_val`), and is scored
-on the same test rows (`ood_test`). Records go to `results/molecules.jsonl`, one line for each table, split and tool;
-lines that are there already are not measured again. chemprop is no dependency of ours: `--chemprop PYTHON` names the
-interpreter of an environment that has it, and without it its lines are left out.
+Every tool trains on the same training rows, chooses its epoch on the same validation rows (`ood_val`), and is
+scored on the same test rows (`ood_test`). Records go to `results/molecules.jsonl`, one line for each table, split
+and tool; lines that are there already are not measured again. chemprop is not a dependency: `--chemprop PYTHON`
+names the interpreter of an environment that has it. Without it, its lines are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from ciga.data.dataset import make
-from ciga.files import write_atomically
+from ciga.files import atomic
 from ciga.graphs.splits import Splits
 from ciga.models.fit import fit_ensemble
 from ciga.models.model import Model
@@ -72,10 +72,11 @@ def main(words: Sequence[str] | None = None) -> None:
                 dataset, data = source(table, split, Path(scratch))
                 wanted = {"table": table, "split": split, "seeds": given.seeds}
                 if not _has(given.out, {**wanted, "tool": AUTO}):
-                    ours = [{**wanted, **line} for line in measure(dataset, data, given.seeds, given.runs_dir)]
-                    append(given.out, ours)
+                    ours = measure(dataset, data, given.seeds, given.runs_dir)
+                    append(given.out, [{**wanted, **line} for line in ours])
                 if given.chemprop and not _has(given.out, {**wanted, "tool": "chemprop"}):
-                    theirs = chemprop(given.chemprop, make(dataset, data).build(), given.seeds, Path(scratch))
+                    rows = make(dataset, data).build()
+                    theirs = chemprop(given.chemprop, rows, given.seeds, Path(scratch))
                     append(given.out, [{**wanted, **line} for line in theirs])
 
 
@@ -134,7 +135,7 @@ def _outline(model: Model) -> Line:
 
 
 def chemprop(python: str, splits: Splits, seeds: int, scratch: Path) -> Iterator[Line]:
-    """chemprop 2 with its defaults, as an ensemble; its first members are the single models.
+    """chemprop 2 with its defaults, as an ensemble; its members are the single models.
 
     Args:
         python: The interpreter of its environment.
@@ -163,9 +164,8 @@ def chemprop(python: str, splits: Splits, seeds: int, scratch: Path) -> Iterator
     every = _predictions(place, seeds)
     y = splits["ood_test"].y
     both = torch.from_numpy(np.stack([1 - every, every], -1))
-    version = subprocess.run(
-        [python, "-c", "import chemprop; print(chemprop.__version__)"], capture_output=True, text=True, check=True
-    )
+    ask = [python, "-c", "import chemprop; print(chemprop.__version__)"]
+    version = subprocess.run(ask, capture_output=True, text=True, check=True)
     yield {
         "tool": "chemprop",
         "fingerprint": splits.fingerprint(),
@@ -186,7 +186,7 @@ def _predictions(place: Path, seeds: int) -> Any:
         rows = list(csv.DictReader(lines))
     columns = [name for name in rows[0] if name.startswith("y")]
     if len(columns) != seeds:
-        raise SystemExit(f"{file.name} has {len(columns)} columns of predictions, not {seeds}: {list(rows[0])}.")
+        raise SystemExit(f"{file.name} has {len(columns)} columns of predictions, not {seeds}.")
     return np.array([[float(row[name]) for row in rows] for name in columns])
 
 
@@ -204,9 +204,11 @@ def read(file: Path = RECORDS) -> list[Line]:
 def append(file: Path, lines: Sequence[Line]) -> None:
     """The file with more lines: written beside and renamed, so that none is lost."""
     told = [json.dumps(line) for line in (*read(file), *lines)]
-    write_atomically(file, "\n".join(told) + "\n")
+    with atomic(file) as beside:
+        beside.write_text("\n".join(told) + "\n")
     for line in lines:
-        print(f"{line['table']} {line['split']} {line['tool']}: {line['roc_auc']['mean']:.3f}, {line['seconds']} s")
+        place = f"{line['table']} {line['split']} {line['tool']}"
+        print(f"{place}: {line['roc_auc']['mean']:.3f}, {line['seconds']} s", flush=True)
 
 
 def _has(file: Path, wanted: Mapping[str, Any]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import subprocess
@@ -13,8 +15,6 @@ import torch
 from torch import Tensor, nn
 
 import ciga as library
-from ciga.bench.grid import Variation, plans
-from ciga.bench.paper import Cell
 from ciga.data.dataset import Dataset
 from ciga.data.dataset import make as make_dataset
 from ciga.errors import UsageError
@@ -23,9 +23,6 @@ from ciga.methods.contract import check_inference, check_terms
 from ciga.models.model import Model
 from ciga.registry import load_plugin
 from ciga.runs.plan import plan
-from ciga.runs.pool.executors import Inline
-from ciga.runs.pool.schedule import Pool
-from ciga.runs.records import Records
 from ciga.runs.settings import resolve
 from ciga.training.loop import fit
 from ciga.training.schedule import Training
@@ -134,27 +131,19 @@ def test_fit_and_predict(command: Command, both: list[str], tmp_path: Path) -> N
     assert Model.load("model").method_name == "mixup"
 
 
-def test_bench(command: Command, both: list[str], tmp_path: Path) -> None:
-    """The method as a row of a table, the dataset as a cell of a bench."""
-    for file in both[1::2]:
-        load_plugin(file)
-    variation = Variation({}, {"layers": 2, "width": 8, "epochs": 1}, "none", tuple(both[1::2]))
-    cells = variation.apply([Cell("rings", method, (1,)) for method in ("erm", "mixup")])
-    state = Pool(plans(cells, variation), Records([tmp_path / "runs"]), Inline()).run()
-    assert (state.done, state.failed) == (2, {})
-    words = [
-        "bench",
-        "table-spmotif",
-        *both[:2],
-        "--row=Mixup=mixup",
-        "--methods=none",
-        "--dry-run",
-        "--seeds=1",
-    ]
-    code, out, err = command(*words, "--datasets=spmotif-struc-0.60")
+def test_bench(command: Command, both: list[str]) -> None:
+    """The method as a row of a table and the dataset as a column, by worker processes, then the table."""
+    words = ["--row=Mixup=mixup", "--column=Rings=rings", "--methods=erm", "--datasets=none", "--seeds=1"]
+    code, _, err = command(
+        "bench", "table-spmotif", *both, *words, *SMALL, "--epochs=1", "--preset=none", "--workers=1"
+    )
     assert code == 0, err
-    assert "mixup: 1" in out
-    assert "1 missing" in out
+    assert "2 runs, 0 recorded before, 2 done now, 0 failed" in err
+    code, out, err = command("table", "table-spmotif", "--format=csv")
+    assert code == 0, err
+    rows = [row for row in csv.DictReader(io.StringIO(out)) if row["seeds"] == "1"]
+    assert [(row["dataset"], row["method"]) for row in rows] == [("rings", "erm"), ("rings", "mixup")]
+    assert {row["metric"] for row in rows} == {"accuracy"}
 
 
 # ---------------------------------------------------------------- named by the environment

@@ -186,6 +186,65 @@ def test_rows_of_ones_own(run: Run) -> None:
     assert run("bench", *words, "--row=nonsense")[0] == 2
 
 
+def test_columns_of_ones_own(run: Run) -> None:
+    """The mirror image of --row: a dataset with its options, beside the paper's columns or alone."""
+    words = ["table-spmotif", *TINY, "--methods=erm,ciga-v1", "--seeds=1"]
+    mine = "--column=Weak bias=spmotif-struc:bias=0.4,variant=paper"
+    code, out, _ = run("bench", *words, "--datasets=none", mine, "--dry-run")
+    assert (code, "2 runs, 0 recorded, 2 missing" in out, "bias=0.4" in out) == (0, True, True)
+    code, _, error = run("bench", *words, "--datasets=none", mine)
+    assert code == 0, error
+    assert "2 runs, 0 recorded before, 2 done now" in error
+    # The table shows it beside the paper's columns, in its own scale; `none` shows nothing else.
+    code, out, _ = run("table", "table-spmotif")
+    assert code == 0
+    assert out.count(" [1] |") == 2
+    header = next(line for line in out.splitlines() if line.startswith("| method"))
+    assert "Weak bias" in header
+    assert "Struc" in header
+    out = run("table", "table-spmotif", "--datasets=none")[1]
+    header = next(line for line in out.splitlines() if line.startswith("| method"))
+    assert header.split("|")[2].strip() == "Weak bias"
+    assert "Struc" not in header
+    found = [
+        r for r in csv.DictReader(io.StringIO(run("table", "1", "--format=csv")[1])) if r["seeds"] == "1"
+    ]
+    assert [(r["dataset"], r["method"]) for r in found] == [("weak-bias", "erm"), ("weak-bias", "ciga-v1")]
+    # Rows and columns of one's own meet in a cell, also in the quick slice.
+    both = [mine, "--row=Mine=ciga-v1:alpha=3"]
+    code, out, _ = run("bench", *words[:1], *TINY, "--methods=none", "--datasets=none", *both, "--dry-run")
+    assert "5 runs, 0 recorded, 5 missing" in out
+    code, out, _ = run("bench", *words[:1], *TINY, "--quick", *both, "--dry-run")
+    assert code == 0
+    assert "36 runs, 2 recorded, 34 missing" in out
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (["--column=nonsense"], "--column takes LABEL=DATASET:key=value,…, not 'nonsense'."),
+        (["--column==nci1"], "--column takes LABEL=DATASET:key=value,…, not '=nci1'."),
+        (["--column=Mine=nci1:path"], "--column takes key=value, not 'path'."),
+        (["--column=Mine=nci2"], "nci2"),
+        (["--column=Mine=nci1:colour=red"], "colour"),
+        (["--column=A=nci1", "--column=a=dd"], "the table has a column 'a', use another label."),
+        (["--row=ERM=erm"], "the table has a row 'erm', use another label."),
+    ],
+)
+def test_a_wrong_row_or_column_is_one_sentence(run: Run, said: list[str], answer: str) -> None:
+    code, _, error = run("bench", "table-spmotif", "--methods=erm", "--datasets=none", *said, "--dry-run")
+    assert code == 2
+    assert answer in " ".join(error.split())
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("name", ["figure-alpha", "table-datasets"])
+def test_only_tables_of_methods_have_rows_and_columns(run: Run, name: str) -> None:
+    code, _, error = run("bench", name, "--column=Mine=nci1", "--dry-run")
+    assert code == 2
+    assert f"{name} is not a table of methods" in " ".join(error.split())
+
+
 def test_wrong_words(run: Run) -> None:
     for words in (
         ["bench", "table-spmotiv"],

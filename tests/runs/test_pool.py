@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ciga.bench.grid import Variation, plans
-from ciga.bench.paper import PaperTable, Row, exhibit
+from ciga.bench.paper import Own, PaperTable, Row, exhibit
 from ciga.bench.render import to_csv
 from ciga.bench.tables import fill
 from ciga.errors import CigaError
@@ -93,7 +93,7 @@ class Place:
                 methods=["erm"],
                 datasets=[COLUMN],
                 seeds=SEEDS,
-                added=ROWS,
+                own=Own(ROWS),
             )
         )
 

@@ -92,7 +92,8 @@ class PaperTable:
         """The experiment of one cell; None where the paper leaves it out."""
         if self.printed and not (row.extra or column.extra or (row.key, column.key) in self.printed):
             return None
-        data = {**column.data, **self.row_data.get(row.key, {})}
+        # A dataset of the user's own need not have the options by which a row differs.
+        data = {**column.data, **(self.row_data.get(row.key, {}) if column in self.columns else {})}
         return Cell(
             column.dataset,
             row.method,
@@ -104,22 +105,44 @@ class PaperTable:
         )
 
     def select(
-        self, methods: Sequence[str] = (), datasets: Sequence[str] = (), extra: Iterable[Row] = ()
+        self, methods: Sequence[str] = (), datasets: Sequence[str] = (), own: Own | None = None
     ) -> tuple[list[Row], list[Column]]:
         """The rows and columns of these names (keys, methods, datasets, or `all`); by default the paper's.
 
-        `extra` rows are the user's own: they stand in the table whatever names were asked for.
+        The user's `own` stand in the table whatever names were asked for.
         """
-        added = list(extra)
+        own = own or Own()
+        own.check(self)
         rows = _named("method of this table", self.rows, methods, lambda r: (r.key, r.method))
         columns = _named("dataset of this table", self.columns, datasets, lambda c: (c.key, c.dataset))
-        return [*rows, *added], columns
+        return [*rows, *own.rows], [*columns, *own.columns]
 
-    def cells(self, methods: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Cell]:
+    def cells(
+        self, methods: Sequence[str] = (), datasets: Sequence[str] = (), own: Own | None = None
+    ) -> list[Cell]:
         """The experiments behind the selected part of the table."""
-        rows, columns = self.select(methods, datasets)
+        rows, columns = self.select(methods, datasets, own)
         found = [self.cell(row, column) for column in columns for row in rows]
         return [cell for cell in found if cell is not None]
+
+
+@dataclass(frozen=True)
+class Own:
+    """Rows and columns that a user adds to a table."""
+
+    rows: Sequence[Row] = ()
+    columns: Sequence[Column] = ()
+
+    def check(self, table: PaperTable) -> None:
+        """Refuse a label that is taken: cells are found by the names of their row and column."""
+        for kind, mine, theirs in (("row", self.rows, table.rows), ("column", self.columns, table.columns)):
+            taken = {thing.key for thing in theirs}
+            for thing in mine:
+                if thing.key in taken:
+                    raise UsageError(
+                        f"--{kind} '{thing.label}': the table has a {kind} '{thing.key}', use another label."
+                    )
+                taken.add(thing.key)
 
 
 @dataclass(frozen=True)

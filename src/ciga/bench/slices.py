@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ciga.bench.paper import Cell, Exhibit, Figure, PaperTable, Statistics
+from ciga.bench.paper import Cell, Exhibit, Figure, Own, PaperTable, Statistics
 from ciga.errors import UsageError
 
 
@@ -20,13 +20,13 @@ class Slice:
     words: str  # what it is, to be told
 
 
-def quick(shown: Exhibit) -> Slice:
-    """The slice that `paper.toml` names for this table or figure."""
+def quick(shown: Exhibit, own: Own | None = None) -> Slice:
+    """The slice that `paper.toml` names for this table or figure, with the user's `own` rows and columns."""
     chosen = {} if isinstance(shown, Statistics) else shown.quick
     if not chosen or isinstance(shown, Statistics):
         raise UsageError(f"{shown.name} has no quick slice: choose with --methods, --datasets and --seeds.")
     if isinstance(shown, PaperTable):
-        cells = shown.cells(chosen.get("methods", ()), chosen.get("columns", ()))
+        cells = shown.cells(chosen.get("methods", ()), chosen.get("columns", ()), own)
     else:
         cells = _figure(shown, chosen).cells()
     seeds = list(range(1, chosen["seeds"] + 1)) if "seeds" in chosen else []

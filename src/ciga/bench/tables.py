@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from ciga.bench.grid import PUBLISHED, Variation, configs
-from ciga.bench.paper import SECONDS, Cell, Column, PaperTable, Row
+from ciga.bench.paper import SECONDS, Cell, Column, Own, PaperTable, Row
 from ciga.errors import UsageError, unknown
 from ciga.runs.records import Records
 from ciga.scoring.metrics import EXPLANATION_METRICS, LOWER_IS_BETTER, METRICS
@@ -144,7 +144,7 @@ def fill(
     datasets: Sequence[str] = (),
     seeds: Sequence[int] = (),
     metric: str | None = None,
-    added: Sequence[Row] = (),
+    own: Own | None = None,
     also: Sequence[str] | None = None,
 ) -> Result:
     """Look up every run of the table.
@@ -158,7 +158,7 @@ def fill(
         datasets: show these columns only.
         seeds: the seeds to look for; else the paper's.
         metric: another metric than the table's.
-        added: rows of the user's own.
+        own: the user's own rows and columns.
         also: of the rows and columns that are not the paper's, those that are shown beside its own if
             anything of them is recorded; None: all of them.
     """
@@ -166,8 +166,11 @@ def fill(
         raise UsageError(f"There is no selection rule '{select}': use {', '.join(SELECTORS)} or all.")
     selections = list(SELECTORS) if select == "all" else [select]
     variation = variation or Variation()
-    rows = table.select(methods or [r.key for r in table.rows], extra=added)[0]
-    columns = table.select((), datasets or [c.key for c in table.columns])[1]
+    own = own or Own()
+    rows, columns = table.select(
+        methods or [r.key for r in table.rows], datasets or [c.key for c in table.columns], own
+    )
+    mine = {c.key for c in own.columns}
     usual = {c.key: c.metric for c in columns}
     if metric is not None:
         known = (*METRICS, *EXPLANATION_METRICS, SECONDS)
@@ -177,7 +180,9 @@ def fill(
         columns = [Column(**{**vars(c), "metric": metric, "scale": scale}) for c in columns]
     if not _named(datasets):
         # What the user sets for all columns is not what some of ours may differ in from the paper's.
-        columns = [c for c in columns if not (c.extra and c.data.keys() & variation.data.keys())]
+        columns = [
+            c for c in columns if c.key in mine or not (c.extra and c.data.keys() & variation.data.keys())
+        ]
     result = Result(table, [], [], selections, variation, {})
     pairs = [(r, c, cell) for c in columns for r in rows if (cell := table.cell(r, c)) is not None]
     varied = variation.apply([cell for *_, cell in pairs])
@@ -203,12 +208,12 @@ def fill(
             result.entries[row.key, column.key, rule] = entry
     hidden_rows = 0
     for row in rows:
-        mine = {place for place in live if place[0] == row.key}
+        places = {place for place in live if place[0] == row.key}
         # Two names for the same runs (a row that says what the preset says anyway) are shown once.
         told = {(c, runs[r, c]) for r, c in live if r in {shown.key for shown in result.rows}}
-        new = any((c, runs[r, c]) not in told for r, c in mine)
+        new = any((c, runs[r, c]) not in told for r, c in places)
         wished = also is None or bool({row.key, row.method} & set(also))
-        if not row.extra or _named(methods) or row in added or (new and wished):
+        if not row.extra or _named(methods) or row in own.rows or (new and wished):
             result.rows.append(row)
         elif new:
             hidden_rows += 1
@@ -217,6 +222,7 @@ def fill(
         c
         for c in columns
         if not c.extra
+        or c.key in mine
         or _named(datasets)
         or (c in recorded_columns and (also is None or bool({c.key, c.dataset} & set(also))))
     ]

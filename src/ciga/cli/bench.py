@@ -15,6 +15,7 @@ from ciga.cli.bench_advice import advise_figure, advise_look, advise_table
 from ciga.cli.bench_options import (
     ALSO,
     Also,
+    Columns,
     Datasets,
     Epochs,
     Methods,
@@ -23,8 +24,7 @@ from ciga.cli.bench_options import (
     Rows,
     Seeds,
     names,
-    own_cells,
-    own_rows,
+    own_of,
     parse_seeds,
     recall,
     records_in,
@@ -50,6 +50,7 @@ def bench(
     data: DataPairs = [],  # noqa: B006
     preset: Preset = None,
     row: Rows = [],  # noqa: B006
+    column: Columns = [],  # noqa: B006
     workers: Annotated[
         int | None, typer.Option(help="Processes, one thread each; else one per core.", min=1)
     ] = None,
@@ -88,6 +89,7 @@ def bench(
     shown = paper.exhibit(name)
     name = shown.name
     wanted = parse_seeds(seeds)
+    own = own_of(shown, row, column)
     if isinstance(shown, paper.Statistics):
         _prepare(shown, variation, datasets)
         next_step(f"ciga table {name}", "counts them")
@@ -99,13 +101,14 @@ def bench(
             raise UsageError(
                 "--quick chooses methods and datasets itself: leave --methods and --datasets out."
             )
-        part = slice_of(shown)
+        part = slice_of(shown, own)
         cells, wanted = part.cells, wanted or part.seeds
         variation = replace(variation, settings={**part.settings, **variation.settings})
         typer.echo(f"quick slice of {name}: {part.words}.", err=True)
+    elif isinstance(shown, paper.PaperTable):
+        cells = shown.cells(names(methods), names(datasets), own)
     else:
         cells = shown.cells(names(methods), names(datasets))
-    cells += own_cells(shown, own_rows(row), names(datasets))
     todo = plans(variation.apply(cells), variation, wanted)
     missing = [p for p in todo if records.find(p.config) is None]
     known_failures = 0 if retry else sum(records.failure(p.config) is not None for p in missing)
@@ -119,7 +122,7 @@ def bench(
         else:
             advise_look(name)
         return
-    remember(runs_dir, name, variation, wanted, row, [*names(methods), *names(datasets)])
+    remember(runs_dir, name, variation, wanted, row, column, [*names(methods), *names(datasets)])
     code = _run(name, todo, records, workers, cluster, limit_hours, retry, device)
     if report is not None:
         from ciga.explain.report import report_bench
@@ -156,6 +159,7 @@ def table(
     data: DataPairs = [],  # noqa: B006
     preset: Preset = None,
     row: Rows = [],  # noqa: B006
+    column: Columns = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="Write here instead of printing.")] = None,
     runs_dir: RunsDir = Path("runs"),
@@ -177,10 +181,12 @@ def table(
     wanted = parse_seeds(seeds)
     also: list[str] | None = None if all_ else []
     if not (set_ or data or epochs or preset or plugin):
-        variation, more, row, benched = recall(runs_dir, name, row)
-        also = None if all_ else benched
-        if not wanted and more and not isinstance(shown, paper.Figure | paper.Statistics):
-            wanted = sorted({*shown.seeds, *more})
+        last = recall(runs_dir, name)
+        variation, row, column = last.variation, row or last.rows, column or last.columns
+        also = None if all_ else last.named
+        if not wanted and last.seeds and not isinstance(shown, paper.Figure | paper.Statistics):
+            wanted = sorted({*shown.seeds, *last.seeds})
+    own = own_of(shown, row, column)
     form = format_
     if format_ == "auto":
         form = "screen" if out is None and sys.stdout.isatty() else "md"
@@ -208,7 +214,7 @@ def table(
             datasets=names(datasets),
             seeds=wanted,
             metric=metric,
-            added=own_rows(row),
+            own=own,
             also=also,
         )
         if form == "screen":
@@ -258,8 +264,9 @@ def figure(
     name = shown.name
     variation = variation_of(set_, data, epochs, preset, plugin)
     if not (set_ or data or epochs or preset or plugin):
-        variation, more, *_ = recall(runs_dir, name, [])
-        seeds = seeds or (",".join(map(str, more)) if more else None)
+        last = recall(runs_dir, name)
+        variation = last.variation
+        seeds = seeds or (",".join(map(str, last.seeds)) if last.seeds else None)
     records = records_in(runs_dir, results)
     for path in draw(shown, records, variation, out, select, parse_seeds(seeds), names(datasets)):
         typer.echo(str(path))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 if TYPE_CHECKING:
     from ciga.bench.grid import Variation
-    from ciga.bench.paper import Row
+    from ciga.bench.paper import Exhibit, Own
     from ciga.runs.records import Records
 
 Name = Annotated[
@@ -26,7 +26,10 @@ Methods = Annotated[
 ]
 Datasets = Annotated[
     list[str],
-    typer.Option("--datasets", help="Only these columns, comma-separated; all: also those not in the paper."),
+    typer.Option(
+        "--datasets",
+        help="Only these columns, comma-separated; all: also those not in the paper; none: only --column.",
+    ),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, like 1-5 or 1,3,5; else the paper's.")]
 Epochs = Annotated[int | None, typer.Option("--epochs", help="Maximum number of epochs (--set epochs=N).")]
@@ -40,6 +43,12 @@ Preset = Annotated[
 Rows = Annotated[
     list[str],
     typer.Option("--row", help="A row of your own: 'LABEL=METHOD' or 'LABEL=METHOD:key=value,key=value'."),
+]
+Columns = Annotated[
+    list[str],
+    typer.Option(
+        "--column", help="A column of your own: 'LABEL=DATASET' or 'LABEL=DATASET:key=value,key=value'."
+    ),
 ]
 Also = Annotated[
     list[Path], typer.Option("--results", help="Folders with more records (*.jsonl), only read.")
@@ -108,35 +117,37 @@ def variation_of(
     return Variation(options.parse_pairs(data, "--data"), settings, preset or PUBLISHED, found)
 
 
-def own_rows(given: Sequence[str]) -> list[Row]:
-    """`LABEL=METHOD:key=value,…` as rows of a table."""
+def own_of(shown: Exhibit, rows: Sequence[str], columns: Sequence[str]) -> Own:
+    """`LABEL=METHOD:key=value,…` and `LABEL=DATASET:key=value,…` as rows and columns of a table."""
+    from ciga.bench.paper import Column, Own, PaperTable, Row
+    from ciga.data.dataset import datasets
+    from ciga.errors import UsageError
+
+    if (rows or columns) and not isinstance(shown, PaperTable):
+        raise UsageError(f"{shown.name} is not a table of methods: --row and --column are for those.")
+    own_rows = [
+        Row(key, label, method, settings, group="ours", extra=True)
+        for key, label, method, settings in (_own(text, "--row", "METHOD") for text in rows)
+    ]
+    own_columns = []
+    for key, label, dataset, data in (_own(text, "--column", "DATASET") for text in columns):
+        metric = datasets[dataset].metric
+        scale = 1.0 if metric == "mcc" else 100.0
+        own_columns.append(Column(key, label, dataset, metric, scale, data, extra=True))
+    return Own(own_rows, own_columns)
+
+
+def _own(text: str, flag: str, what: str) -> tuple[str, str, str, dict[str, str]]:
+    """`LABEL=NAME:key=value,…` as a key, the label, the name and the options."""
     from ciga import options
-    from ciga.bench.paper import Row
     from ciga.errors import UsageError
 
-    rows = []
-    for text in given:
-        label, sign, rest = text.partition("=")
-        method, _, pairs = rest.partition(":")
-        if not sign or not label.strip() or not method.strip():
-            raise UsageError(f"--row takes LABEL=METHOD:key=value,…, not '{text}'.")
-        settings = options.parse_pairs([p for p in pairs.split(",") if p.strip()], "--row")
-        key = label.strip().lower().replace(" ", "-")
-        rows.append(Row(key, label.strip(), method.strip(), settings, group="ours", extra=True))
-    return rows
-
-
-def own_cells(shown: Any, rows: Sequence[Row], datasets: Sequence[str]) -> list[Any]:
-    """The cells of `own_rows` in a table."""
-    from ciga.bench.paper import PaperTable
-    from ciga.errors import UsageError
-
-    if not rows:
-        return []
-    if not isinstance(shown, PaperTable):
-        raise UsageError(f"{shown.name} has no rows: --row is for tables.")
-    columns = shown.select((), datasets)[1]
-    return [cell for c in columns for r in rows if (cell := shown.cell(r, c)) is not None]
+    label, sign, rest = text.partition("=")
+    name, _, pairs = rest.partition(":")
+    if not sign or not label.strip() or not name.strip():
+        raise UsageError(f"{flag} takes LABEL={what}:key=value,…, not '{text}'.")
+    given = options.parse_pairs([p for p in pairs.split(",") if p.strip()], flag)
+    return label.strip().lower().replace(" ", "-"), label.strip(), name.strip(), given
 
 
 def remember(
@@ -145,6 +156,7 @@ def remember(
     variation: Variation,
     seeds: Sequence[int],
     rows: Sequence[str],
+    columns: Sequence[str] = (),
     named: Sequence[str] = (),
 ) -> None:
     """So that `ciga table NAME` shows what `ciga bench NAME` ran.
@@ -155,6 +167,7 @@ def remember(
         variation: how its runs differ from the paper's.
         seeds: those that were asked for.
         rows: the user's own.
+        columns: likewise.
         named: methods and datasets that were asked for by name.
     """
     from ciga.files import write_json
@@ -166,23 +179,32 @@ def remember(
         "plugins": list(variation.plugins),
         "seeds": list(seeds),
         "rows": list(rows),
+        "columns": list(columns),
         "named": list(named),
     }
     write_json(runs_dir / "bench" / f"{name}.json", said)
 
 
-def recall(
-    runs_dir: Path, name: str, rows: Sequence[str]
-) -> tuple[Variation, list[int], list[str], list[str]]:
-    """What `remember` wrote: variation, seeds, rows, and the methods and datasets that were named."""
+class Recalled(NamedTuple):
+    """What `remember` wrote, or nothing of the kind."""
+
+    variation: Variation
+    seeds: list[int]
+    rows: list[str]
+    columns: list[str]
+    named: list[str]  # methods and datasets
+
+
+def recall(runs_dir: Path, name: str) -> Recalled:
+    """What the last `ciga bench` of this table or figure was asked for; its plugins are loaded."""
     from ciga.bench.grid import Variation
     from ciga.registry import load_plugin
 
     file = runs_dir / "bench" / f"{name}.json"
     if not file.is_file():
-        return Variation(), [], list(rows), []
+        return Recalled(Variation(), [], [], [], [])
     said = json.loads(file.read_text(encoding="utf-8"))
     for plugin in said["plugins"]:
         load_plugin(plugin)
     variation = Variation(said["data"], said["settings"], said["preset"], tuple(said["plugins"]))
-    return variation, said["seeds"], list(rows) or said["rows"], said.get("named", [])
+    return Recalled(variation, said["seeds"], said["rows"], said.get("columns", []), said.get("named", []))
