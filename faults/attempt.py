@@ -14,11 +14,14 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-#: No command of the attack takes longer than this, on a loaded machine.
+#: No command of the attack takes more processor time than this, its workers included.
 LONGEST = 100.0
+#: Seconds by the clock, against a command that waits for ever: long, since the machine may be busy.
+PATIENCE = 300.0
 HERE = Path(__file__).resolve().parent
 
 
@@ -69,7 +72,7 @@ def ciga(
         after: with `kill`, `term` or `int`: send the signal after this number of seconds instead.
         file_size: no file may grow beyond this number of bytes.
         environment: further variables.
-        longest: seconds after which the command counts as hanging, and is ended.
+        longest: seconds of the processor after which the command counts as hanging, and is ended.
     """
     for name in ("tmp", "cache"):
         (folder / name).mkdir(exist_ok=True)
@@ -154,23 +157,31 @@ def _wait(child: int, signal_name: str | None, after: float | None, longest: flo
         if after is not None and now >= after:
             os.kill(child, {"kill": signal.SIGKILL, **SIGNALS}[str(signal_name)])
             after = None
-        if now > longest:
+        if now > PATIENCE or (now > longest and _processor_time(child) > longest):
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return 124
         time.sleep(0.005)
 
 
-def _left_behind(session: int, patience: float = 8.0) -> list[int]:
+def _processor_time(session: int) -> float:
+    """Seconds of the processor that the processes of a session have used, and those they have waited for."""
+    used = 0
+    for pid in _session(session):
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            used += sum(map(int, fields[11:15]))
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+def _left_behind(session: int, patience: float = 30.0) -> list[int]:
     """Processes of a command's session that live on although it has ended; they are ended, too."""
     until = time.monotonic() + patience
     while (living := _session(session)) and time.monotonic() < until:
         time.sleep(0.05)
     for pid in living:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
     return living
 
 

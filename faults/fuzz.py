@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import select
 import shutil
 import signal
 import sys
@@ -20,7 +21,10 @@ from faults.tally import Tally
 
 #: What a reader may take beyond what the process has: generous for files of a few kilobytes.
 MEMORY = 2**30
+#: Processor time of one input: other programs on the machine do not count.
 SECONDS = 10.0
+#: Seconds by the clock, against a reader that sleeps or waits for what never comes.
+PATIENCE = 180.0
 SEEDS = Path(__file__).resolve().parent / "seeds"
 
 
@@ -75,14 +79,19 @@ def _worker(
         os._exit(code)
     os.close(sink)
     found, peak, how = [], 0.0, ""
-    with os.fdopen(source) as lines:
-        for line in lines:
+    with os.fdopen(source, "rb", 0) as lines:
+        while select.select([lines], [], [], 2 * PATIENCE)[0]:
+            if not (line := lines.readline()):
+                break
             said = json.loads(line)
             peak = max(peak, said.get("peak", 0.0))
             if "dead" in said:
                 how = said["dead"]
             elif "outcome" in said:
                 found.append((said["outcome"], said["note"]))
+        else:  # stuck where no signal is heard
+            os.kill(child, signal.SIGKILL)
+            how = f"no answer for {2 * PATIENCE:.0f} s"
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return found, peak, how or f"the process ended with {status}"
 
@@ -101,6 +110,7 @@ def _serve(reader: Reader, home: Path, seed: int, start: int, total: int, sink: 
     _fresh(sound, work)
     truth = reader.read(work)  # also warms up, before memory is limited
     fixed = _fixed(reader)
+    signal.signal(signal.SIGPROF, _late)
     signal.signal(signal.SIGALRM, _late)
     grown = _memory("VmSize")
     resource.setrlimit(resource.RLIMIT_AS, (grown + MEMORY, resource.RLIM_INFINITY))
@@ -138,11 +148,12 @@ def _late(*_: Any) -> None:
 def _judge(reader: Reader, work: Path, truth: Any, same: bool) -> tuple[str, str]:
     from ciga.errors import sentence
 
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     try:
         found = reader.read(work)
     except LateError:
-        return "lost", f"more than {SECONDS:.0f} s"
+        return "lost", f"more than {SECONDS:.0f} s of the processor, or {PATIENCE:.0f} s by the clock"
     except AssertionError as error:
         if traceback.extract_tb(error.__traceback__)[-1].filename.endswith("readers.py"):
             return "silent", str(error)
@@ -159,6 +170,7 @@ def _judge(reader: Reader, work: Path, truth: Any, same: bool) -> tuple[str, str
             return "lost", f"unbounded memory: {traceback.format_exc()[-1500:]}"
         return "survived", ""
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
     if reader.guarded and not same and json.dumps(found) != json.dumps(truth):
         return "silent", "read as if it were sound, with another content"

@@ -8,11 +8,14 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from ciga.errors import CigaError
+from faults import attempt
+from faults import fuzz as attack
 from faults.commands import left_overs, result
 from faults.fuzz import fuzz
 from faults.interruptions import _one_sentence
@@ -36,6 +39,11 @@ def planted(fault: str) -> Reader:
                 os.kill(os.getpid(), signal.SIGSEGV)
             if fault == "memory":
                 bytearray(2**33)
+            if fault == "endless":
+                while True:
+                    pass
+            if fault == "asleep":
+                time.sleep(60)
             if fault == "traceback":
                 raise KeyError("inside")
             if fault == "sentence":
@@ -68,6 +76,49 @@ def test_what_broke_a_reader_once_is_one_sentence_now(name: str, tmp_path: Path)
     tally = fuzz(reader, tmp_path / "fuzz", seed=0, tries=0)
     assert tally.tries >= 1
     assert tally.sound, tally.notes
+
+
+@pytest.mark.parametrize(
+    ("fault", "processor", "clock", "outcome"),
+    [("endless", 0.2, 60, "lost"), ("asleep", 60, 0.2, "lost"), ("sentence", 0.2, 60, "survived")],
+)
+def test_a_reader_that_does_not_end_is_found(
+    fault: str,
+    processor: float,
+    clock: float,
+    outcome: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attack, "SECONDS", processor)
+    monkeypatch.setattr(attack, "PATIENCE", clock)
+    tally = attack.fuzz(planted(fault), tmp_path / "fuzz", seed=1, tries=4)
+    assert tally.tries == 4
+    assert tally.counts[outcome] >= 3
+
+
+def test_waiting_for_a_busy_machine_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that is stopped from outside takes seconds by the clock and none of the processor."""
+    monkeypatch.setattr(attack, "SECONDS", 0.3)
+
+    def read(folder: Path) -> str:
+        time.sleep(0.6)
+        return "fine"
+
+    slow = Reader("planted", planted("sentence").make, ("file",), read)
+    assert attack.fuzz(slow, tmp_path / "fuzz", seed=1, tries=2).sound
+
+
+def test_a_command_that_waits_is_ended_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    for longest, busy in ((60.0, False), (0.1, True)):
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            while True:
+                if not busy:
+                    time.sleep(1)
+        monkeypatch.setattr(attempt, "PATIENCE", 60.0 if busy else 0.3)
+        assert attempt._wait(child, None, None, longest) == 124
 
 
 def test_the_same_seed_damages_in_the_same_way() -> None:
