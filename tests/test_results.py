@@ -26,6 +26,18 @@ def test_the_tables_are_those_of_the_records() -> None:
         assert results.filled(page.read_text()) == page.read_text(), "run: python tools/results.py"
 
 
+def test_the_readme_has_a_small_table_from_records() -> None:
+    results = tool()
+    found = results.BRIEF.search((ROOT / "README.md").read_text())
+    assert found is not None
+    rows = [line for line in found[0].splitlines() if line.startswith("| ")]
+    assert 3 <= len(rows) <= 9
+    assert "95 % interval" in found[0]
+    ensemble = next(line for line in rows if line.startswith("| CIGAv1, ensemble"))
+    assert ensemble.endswith("|  |")  # the paper has no such row
+    assert results.filled(found[0].replace("0.", "9.")) == found[0]
+
+
 def test_the_page_for_users_stays_short() -> None:
     assert len((ROOT / "docs" / "results.md").read_text().splitlines()) <= 150
 

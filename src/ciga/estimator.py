@@ -47,7 +47,7 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         settings: any setting of the method, its network or its schedule: `alpha=4.0, width=64, epochs=30`.
             A misspelt one is refused at once.
 
-    Example:
+    Examples:
         >>> model = GraphOODClassifier("ciga-v2", budget="count", size=8, epochs=20)  # doctest: +SKIP
         >>> model.fit(graphs, labels).predict(others)  # doctest: +SKIP
     """

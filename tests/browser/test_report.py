@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,20 +23,7 @@ from ciga.runs.settings import resolve
 from tests.small_models import QUICK, toy_model, toy_splits
 
 pytestmark = pytest.mark.browser
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 NASTY = "<script>document.title='pwned'</script>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'ciga[dev]'")
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"no browser on PATH (looked for {', '.join(NAMES)})")
-    with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -258,7 +258,8 @@ def explain(
     if origin:
         typer.echo(origin)
     typer.echo(f"report: {out}")
-    next_step(f"ciga export {model}", "writes the model for other programs")
+    alone = f" --member {loaded.method_name}" if loaded.shares else ""  # a mixture cannot be exported
+    next_step(f"ciga export {model}{alone}", "writes the model for other programs")
 
 
 def export(

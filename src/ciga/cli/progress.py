@@ -138,21 +138,22 @@ def bench_bar(name: str) -> Iterator[Any]:
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed}/{task.total} runs"),
+        TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
-    task = bar.add_task(name, total=None, state="")
+    task = bar.add_task(name, total=None, count="", state="")
 
     def watch(state: Any, news: str) -> None:
         ended = state.recorded + state.done + len(state.failed)
         left = "" if state.seconds_left is None else f"about {hours(state.seconds_left)} left"
         failed = f", {len(state.failed)} failed" if state.failed else ""
         now = "; ".join(str(standing) for standing in state.running.values() if standing.epoch)
-        bar.update(task, completed=ended, total=state.total, state=f"{left}{failed} {now}")
+        count = f"{ended}/{state.total} runs"
+        bar.update(task, completed=ended, total=state.total, count=count, state=f"{left}{failed} {now}")
         if news:
             console.print(
                 f"[{ended}/{state.total}] {news}; {left}", markup=False, highlight=False, soft_wrap=True
