@@ -3,9 +3,9 @@
     CIGA_DATA=... python -m benchmarks.molecules --tables bace,bbbp --splits scaffold,cluster --seeds 5
 
 Every tool trains on the same training rows, chooses its epoch on the same validation rows (`ood_val`), and is
-scored on the same test rows (`ood_test`). Records go to `results/molecules.jsonl`, one line for each table, split
-and tool; lines that are there already are not measured again. chemprop is not a dependency: `--chemprop PYTHON`
-names the interpreter of an environment that has it. Without it, its lines are left out.
+scored on the same test rows (`ood_test`). Records go to `results/molecules.jsonl`, one line for each table,
+split and tool; lines that are there already are not measured again. chemprop is not a dependency:
+`--chemprop PYTHON` names the interpreter of an environment that has it. Without it, its lines are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,6 +53,7 @@ TABLES = {
 DRUGOOD = ("drugood-ec50-assay", "drugood-ec50-scaffold", "drugood-ec50-size")
 RECORDS = Path(__file__).parents[1] / "results" / "molecules.jsonl"
 Line = dict[str, Any]
+CPU = ("--accelerator", "cpu", "--num-workers", "0")
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -157,10 +157,10 @@ def chemprop(python: str, splits: Splits, seeds: int, scratch: Path) -> Iterator
     begun = time.perf_counter()
     _run([*call, "train", "-i", str(place / "rows.csv"), "-o", str(place / "model"), "-t", "classification",
           "-s", "smiles", "--target-columns", "y", "--splits-column", "split", "--ensemble-size", str(seeds),
-          "--pytorch-seed", "1", "--accelerator", "cpu", "--num-workers", "0"], place)  # fmt: skip
+          "--pytorch-seed", "1", *CPU], place)  # fmt: skip
     seconds = round(time.perf_counter() - begun, 1)
     _run([*call, "predict", "-i", str(place / "test.csv"), "-o", str(place / "out.csv"), "-s", "smiles",
-          "--model-paths", str(place / "model"), "--accelerator", "cpu", "--num-workers", "0"], place)  # fmt: skip
+          "--model-paths", str(place / "model"), *CPU], place)  # fmt: skip
     every = _predictions(place, seeds)
     y = splits["ood_test"].y
     both = torch.from_numpy(np.stack([1 - every, every], -1))
@@ -216,4 +216,4 @@ def _has(file: Path, wanted: Mapping[str, Any]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,14 +21,14 @@ Methods = Annotated[
     list[str],
     typer.Option(
         "--methods",
-        help="Only these rows, comma-separated; all: also those not in the paper; none: only --row.",
+        help="Only these rows, comma-separated; all: also those not in the paper; none: only your own.",
     ),
 ]
 Datasets = Annotated[
     list[str],
     typer.Option(
         "--datasets",
-        help="Only these columns, comma-separated; all: also those not in the paper; none: only --column.",
+        help="Only these columns, comma-separated; all: also those not in the paper; none: only your own.",
     ),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, like 1-5 or 1,3,5; else the paper's.")]
