@@ -41,6 +41,7 @@ lint: $(VENV)/.installed-dev ## Check style (ruff), types (mypy) and the order o
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/rooms.py
 	$(BIN)/python tools/check_pins.py
 
 faults: $(VENV)/.installed-dev ## Attack everything for most of an hour: signals, disks, damaged files, clusters

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from ciga.cli import app
+from tools import rooms
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ciga"
@@ -98,3 +99,19 @@ def test_functions_with_many_arguments_explain_them() -> None:
 def test_networks_are_typed_not_asserted() -> None:
     found = [name_of(f) for f in MODULES if "assert isinstance(network" in f.read_text(encoding="utf-8")]
     assert found == []
+
+
+def test_the_graph_of_rooms_is_printed_and_has_no_cycle(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rooms.main() == 0
+    said = capsys.readouterr().out
+    assert "no cycle" in said
+    assert "models" in said
+
+
+def test_two_rooms_that_need_each_other_are_a_cycle(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "rooms", lambda: {"up": {"down"}, "down": {"floor", "up"}, "floor": set()})
+    assert rooms.main() == 1
+    said = capsys.readouterr().out
+    assert said in ("cycle: up -> down -> up\n", "cycle: down -> up -> down\n")

@@ -60,7 +60,7 @@ def test_a_split_without_chance_is_refused(tmp_path: Path) -> None:
 def test_the_verdict_is_the_mean_over_splits_and_wider_for_the_rows_they_share() -> None:
     told = [_told([0.80, 0.82, 0.84], [0.78, 0.79, 0.80]), _told([0.70] * 3, [0.72] * 3),
             _told([0.75] * 3, [0.71] * 3), _told([0.81] * 3, [0.80] * 3)]  # fmt: skip
-    alone, shared = (summarise(told, "roc_auc", overlap) for overlap in (0.0, 0.25))
+    alone, shared = (summarise(told, "roc_auc", 3, overlap) for overlap in (0.0, 0.25))
     gaps = [0.03, -0.02, 0.04, 0.01]
     for found in (alone, shared):
         assert found["shipped"] == "auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ciga.models.model import Model
 from ciga.models.report_data import rule_of
 from ciga.models.shift import MEASURES
 from ciga.models.summary import interval
+from ciga.models.types import RepeatedFits
 from ciga.scoring.stats import LEAST
 
 
@@ -24,7 +26,8 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     scores = {m: report_data["scores"][m][rule] for m, rule in rules.items()}
     chosen = ", ".join(dict.fromkeys(rules.values()))
     first = next(iter(scores.values()))
-    parts = [p for p in ("id_val", "id_test", "ood_val", "ood_test") if p in first] or ["train"]
+    parts: list[str] = [p for p in ("id_val", "id_test", "ood_val", "ood_test") if p in first]
+    parts = parts or ["train"]
     last = parts[-1]
     edges = any("edge_auroc" in s[last] for s in scores.values())
     names = {"id": "like training", "ood": "shifted", "train": "training"}
@@ -96,7 +99,7 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     )
 
 
-def _repeated(repeats: dict[str, Any], metric: str) -> Table:
+def _repeated(repeats: RepeatedFits, metric: str) -> Table:
     """Averaged seeds of every method over the splits, and how what is shipped compares."""
     where, count = repeats["where"], repeats["splits"]
     table = Table(
@@ -113,7 +116,7 @@ def _repeated(repeats: dict[str, Any], metric: str) -> Table:
     return table
 
 
-def _known(found: dict[str, Any]) -> dict[str, float]:
+def _known(found: Mapping[str, Any]) -> dict[str, float]:
     """An interval from JSON, where None stands for what is not a number."""
     return {key: float("nan") if value is None else value for key, value in found.items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 from ciga.explain import svg
@@ -14,13 +13,14 @@ from ciga.explain.words import PARTS, SELECTORS, Words, method_name, metric_name
 from ciga.models.model import Model
 from ciga.models.report_data import rule_of
 from ciga.models.summary import interval
+from ciga.models.types import ReportData
 from ciga.scoring.stats import CONFIDENCE, LEAST
 
 #: Rows of the table of shifts, and pieces of each class that are shown without a click.
 SHIFTS, PIECES = 12, 4
 
 
-def data_section(model: Model, report_data: Mapping[str, Any], words: Words) -> dict[str, Any]:
+def data_section(model: Model, report_data: ReportData, words: Words) -> dict[str, Any]:
     """The parts of the data, the largest differences from training, and warnings."""
     found = report_data.get("data")
     if not found:
@@ -55,7 +55,7 @@ def data_section(model: Model, report_data: Mapping[str, Any], words: Words) -> 
     return {"rows": rows, "shifts": shifts[:SHIFTS], "warnings": warnings, "closed": closed}
 
 
-def score_section(report_data: Mapping[str, Any], words: Words) -> dict[str, Any]:
+def score_section(report_data: ReportData, words: Words) -> dict[str, Any]:
     """Per part, rule and method: the metric, calibration and edge scores, with intervals over seeds."""
     metric = report_data.get("metric", "accuracy")
     rows, dots = [], []
@@ -103,7 +103,7 @@ def score_section(report_data: Mapping[str, Any], words: Words) -> dict[str, Any
 
 
 def mistakes_section(
-    model: Model, report_data: Mapping[str, Any], examined: Examined | None, words: Words
+    model: Model, report_data: ReportData, examined: Examined | None, words: Words
 ) -> list[dict[str, Any]]:
     """Confusion table and reliability plot of each part, and of the graphs examined.
 
@@ -130,7 +130,7 @@ def mistakes_section(
     return out
 
 
-def curve_section(report_data: Mapping[str, Any], words: Words) -> list[dict[str, Any]]:
+def curve_section(report_data: ReportData, words: Words) -> list[dict[str, Any]]:
     """Every loss term and every part's metric against the epoch: mean over seeds, band from least to most."""
     charts: dict[tuple[bool, str], list[svg.Series]] = {}
     metric = report_data.get("metric", "")

@@ -12,6 +12,7 @@ from ciga.explain.words import GUESSING, Words, method_name, metric_name
 from ciga.models.model import Model
 from ciga.models.report_data import rule_of
 from ciga.models.summary import interval
+from ciga.models.types import ReportData
 from ciga.scoring.stats import LEAST
 
 SHOWN = 4
@@ -79,7 +80,7 @@ def figures(model: Model, examined: Examined | None, words: Words) -> list[dict[
 
 def _score(model: Model, words: Words) -> dict[str, str]:
     report_data, metric = model.report_data, model.metric
-    where = report_data.get("where")
+    where = report_data.get("where", "")
     every = {}
     for method, selected in report_data.get("scores", {}).items():
         values = selected.get(rule_of(report_data, method), {}).get(where, {}).get(metric)
@@ -94,13 +95,14 @@ def _score(model: Model, words: Words) -> dict[str, str]:
         said.insert(
             0, f"95 % interval over {int(mine['n'])} training runs {mine['low']:.3f} to {mine['high']:.3f}"
         )
-    comparison = report_data.get("comparison") or {}
-    tone = _tone(comparison.get("low"), comparison.get("high"), len(model.seeds))
-    name = f"{metric_name(metric)} on {words.part(str(where))}"
+    comparison = report_data.get("comparison")
+    low, high = (comparison["low"], comparison["high"]) if comparison else (None, None)
+    tone = _tone(low, high, len(model.seeds))
+    name = f"{metric_name(metric)} on {words.part(where)}"
     return {"name": name, "value": number(mine["mean"]), "about": "; ".join(said), "tone": tone}
 
 
-def _commonest(report_data: Mapping[str, Any], metric: str) -> list[str]:
+def _commonest(report_data: ReportData, metric: str) -> list[str]:
     """What always naming the commonest class would score."""
     parts = (report_data.get("data") or {}).get("splits", {})
     counts = parts.get(report_data.get("where"), {}).get("class_counts", {})

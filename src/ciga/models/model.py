@@ -13,12 +13,12 @@ Nothing in a folder is executed, no file name is read from inside it, and everyt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,7 @@ from ciga.models.folder import (
 )
 from ciga.models.neighbours import Neighbours
 from ciga.models.shift import MEASURES, Gauge
+from ciga.models.types import ReportData
 from ciga.nn.encoder import Spec
 from ciga.registry import plugin_of
 from ciga.runs.records import versions
@@ -86,7 +87,7 @@ class Model:
     fingerprint: str = ""
     versions: dict[str, str] = field(default_factory=versions)
     gauge: Gauge | None = None
-    report_data: dict[str, Any] = field(default_factory=dict)
+    report_data: ReportData = field(default_factory=ReportData)
     parameters: dict[str, Any] = field(default_factory=dict)  # of the estimator that made it
     rivals: dict[str, Model] = field(default_factory=dict)  # by method
     shares: dict[str, float] = field(default_factory=dict)  # of each method in the answer; none: this one's
@@ -287,7 +288,8 @@ class Model:
                 model.gauge.neighbours = _neighbours(folder / NEAREST, model.gauge)
         files = [folder / "report.json", folder / "story.json"]  # the second one up to version 0.1
         written = next((file for file in files if file.is_file()), None)
-        model.report_data = {} if written is None else read_json(written)
+        if written is not None:
+            model.report_data = cast(ReportData, read_json(written))
         if (folder / MEMBERS).is_dir():
             for place in sorted((folder / MEMBERS).iterdir()):
                 model.rivals[place.name] = _rival(place, model)
@@ -308,18 +310,15 @@ def _rival(folder: Path, model: Model) -> Model:
     return found
 
 
-def _of_one(report_data: Mapping[str, Any], method: str) -> dict[str, Any]:
+def _of_one(report_data: ReportData, method: str) -> ReportData:
     """What was recorded of one method, and of the data; not what was said of others."""
-    by_method = ("scores", "histories", "seconds", "hashes", "rules", "ensembles")
-    out = {
-        key: report_data[key]
-        for key in ("metric", "selection", "where", "data", "finished", "flagged")
-        if key in report_data
-    }
-    for key in by_method:
-        if method in report_data.get(key, {}):
-            out[key] = {method: report_data[key][method]}
-    return out
+    common = {"metric", "selection", "where", "data", "finished", "flagged"}
+    by_method = {"scores", "histories", "seconds", "hashes", "rules", "ensembles"}
+    out: dict[str, Any] = {key: value for key, value in report_data.items() if key in common}
+    for key, value in report_data.items():
+        if key in by_method and isinstance(value, dict) and method in value:
+            out[key] = {method: value[method]}
+    return cast(ReportData, out)
 
 
 def _neighbours(file: Path, gauge: Gauge) -> Neighbours:

@@ -20,6 +20,7 @@ from ciga.errors import UsageError
 from ciga.models.model import Model
 from ciga.models.report_data import AUTO, rule_of
 from ciga.models.summary import advice_among
+from ciga.models.types import RepeatedFits, ReportData
 from ciga.scoring import metrics, stats
 
 
@@ -69,20 +70,13 @@ def fit_repeatedly(
         other = one(more)
         told.append(other.report_data)
         shares.append(_overlap(other))
-    found = summarise(told, model.metric, fmean(shares))
-    shipped = found["shipped"]
-    found["advice"] = advice_among(
-        "the mixture" if shipped == AUTO else shipped,
-        found["comparisons"],
-        min(repeats, len(model.seeds)),
-        f"{found['where']} of {repeats} splits",
-        model.metric,
-    )
-    model.report_data |= {"repeats": found, "advice": found["advice"]}
+    found = summarise(told, model.metric, len(model.seeds), fmean(shares))
+    model.report_data["repeats"] = found
+    model.report_data["advice"] = found["advice"]
     return model
 
 
-def summarise(told: Sequence[Mapping[str, Any]], metric: str, overlap: float) -> dict[str, Any]:
+def summarise(told: Sequence[ReportData], metric: str, seeds: int, overlap: float) -> RepeatedFits:
     """Scores of every method over splits, and the comparisons of what is shipped with each.
 
     What is compared is `auto`, or the method that answers on the first split.
@@ -90,6 +84,7 @@ def summarise(told: Sequence[Mapping[str, Any]], metric: str, overlap: float) ->
     Args:
         told: The report data of each split.
         metric: The score.
+        seeds: The number of networks of each method.
         overlap: Test rows over training rows, on average.
     """
     where = told[0]["where"]
@@ -114,10 +109,17 @@ def summarise(told: Sequence[Mapping[str, Any]], metric: str, overlap: float) ->
         "scores": together,
         "intervals": {name: stats.interval(values, overlap=overlap) for name, values in together.items()},
         "comparisons": comparisons,
+        "advice": advice_among(
+            "the mixture" if shipped == AUTO else shipped,
+            comparisons,
+            min(len(told), seeds),
+            f"{where} of {len(told)} splits",
+            metric,
+        ),
     }
 
 
-def _noise(data: Mapping[str, Any], mine: str, theirs: str, where: str, metric: str) -> list[float]:
+def _noise(data: ReportData, mine: str, theirs: str, where: str, metric: str) -> list[float]:
     """How single seeds' differences scatter around their mean: averaged, 1/S of that variance is left."""
 
     def singles(name: str) -> list[float]:

@@ -16,6 +16,7 @@ from ciga.graphs.store import GraphStore
 from ciga.models.model import Model
 from ciga.models.shift import MEASURES
 from ciga.models.summary import RESAMPLES, advice, advice_among, compare, ensemble_score, plots
+from ciga.models.types import ReportData
 from ciga.scoring import metrics
 
 #: The plain network that every method has to beat.
@@ -29,7 +30,7 @@ def report_data(
     splits: Splits,
     runs: Mapping[str, Sequence[Mapping[str, Any]]],
     scans: Mapping[str, Mapping[str, Tensor]] | None = None,
-) -> dict[str, Any]:
+) -> ReportData:
     """What the report and the summary show of training: plain values, ready for JSON.
 
     Args:
@@ -54,7 +55,7 @@ def report_data(
     compared = {name: compare(every[where][mine], every[where][name], y, metric) for name in others}
     comparison = compared.get(YARDSTICK)
     seeds = len(model.seeds)
-    told = {
+    told: dict[str, Any] = {
         **outline(runs, metric, model.selection),
         "pictures": {part: plots(said[mine].mean(0), splits[part].y) for part, said in every.items()},
         "flagged": {part: _flagged(model, splits[part]) for part in parts},
@@ -80,7 +81,7 @@ def report_data(
         told["scores"] = {AUTO: {model.selection: {**mixed_scores, "epoch": []}}, **told["scores"]}
         told["rules"] = {AUTO: model.selection, **told["rules"]}
     told["data"]["rejected"] = len(told["data"]["rejected"])  # the rows stay with the data
-    plain: dict[str, Any] = _plain(told)
+    plain: ReportData = _plain(told)
     return plain
 
 
@@ -88,9 +89,9 @@ def _classified(probability: Tensor, y: Tensor) -> dict[str, float]:
     return metrics.classification(probability.clamp(min=1e-12).log(), y)
 
 
-def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str) -> dict[str, Any]:
+def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, selection: str) -> ReportData:
     """Scores and learning curves of each method's runs: the least that report data has."""
-    found: dict[str, Any] = _plain(
+    found: ReportData = _plain(
         {
             "metric": metric,
             "selection": selection,
@@ -176,7 +177,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, bool, type(None))) else value.item()
 
 
-def rule_of(report_data: Mapping[str, Any], method: str) -> str:
+def rule_of(report_data: ReportData, method: str) -> str:
     """The rule that chose the epochs of a method's runs: a rival may have another one than the model."""
     rule: str = report_data.get("rules", {}).get(method, report_data["selection"])
     return rule

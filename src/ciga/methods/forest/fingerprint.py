@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ciga.graphs.names import are_labels, mix, row_names
+from ciga.graphs.refinement import refine
 from ciga.graphs.store import Batch, GraphStore
 from ciga.graphs.topology import Adjacency
 
@@ -62,26 +63,15 @@ def first_names(batch: Batch, naming: Naming) -> tuple[Tensor, Tensor]:
 def neighbourhoods(batch: Batch, naming: Naming, radius: int) -> tuple[Tensor, Tensor]:
     """The neighbourhoods of every node, of 0 to `radius` steps: (the graph of each, its name), [(r + 1) N].
 
-    The name of a neighbourhood is made from that of its centre one step earlier and the set of pairs (bond,
-    neighbour) around it: a sum of mixed names does not see their order.
-
-    Args:
-        batch: The graphs.
-        naming: How nodes and edges are named at first.
-        radius: The largest distance from a centre.
-        bits: The number of columns.
+    The name of a neighbourhood is made from that of its centre one step earlier and the multiset of pairs
+    (bond, neighbour) around it. The number of steps is in it: a lone node is not a node whose neighbours are
+    unknown.
     """
-    name, edge = first_names(batch, naming)
-    around = Adjacency.of(batch.edge_index, name.numel())
-    bond = mix(edge[around.edge] + 1)
-    found = [mix(name)]
-    for step in range(1, radius + 1):
-        pairs = mix(mix(name[around.source]) + bond)
-        gathered = torch.zeros_like(name).index_add_(0, around.target, pairs)
-        name = mix(mix(name + step) * 3 + mix(gathered))
-        # The step is in the name: a lone node is not a node whose neighbours are unknown.
-        found.append(mix(name + step))
-    return batch.batch.repeat(radius + 1), torch.cat(found)
+    node, edge = first_names(batch, naming)
+    around = Adjacency.of(batch.edge_index, node.numel())
+    names = refine(node, around, radius, mix(edge[around.edge] + 1))
+    steps = torch.arange(radius + 1, device=node.device).unsqueeze(1)
+    return batch.batch.repeat(radius + 1), mix(names + steps).flatten()
 
 
 def fingerprints(batch: Batch, naming: Naming, radius: int, bits: int) -> Tensor:

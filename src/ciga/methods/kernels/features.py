@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ciga.graphs.names import mix
+from ciga.graphs.refinement import refine
 from ciga.graphs.topology import Adjacency, expand
 
 # ---------------------------------------------------------------- Weisfeiler-Lehman
@@ -25,20 +25,6 @@ class Counts:
     count: Tensor  # [M]
 
 
-def wl_labels(names: Tensor, adjacency: Adjacency, iterations: int) -> Tensor:
-    """Weisfeiler-Lehman labels [iterations + 1, N] from the nodes' first names [N].
-
-    A label names the pair (own label, multiset of the neighbours' labels): a sum of mixed names does not
-    see their order. Names are 64 bits, so among a million labels two collide with chance 3e-8.
-    """
-    labels = [names]
-    for i in range(iterations):
-        last = labels[-1]
-        around = torch.zeros_like(last).index_add_(0, adjacency.target, mix(last[adjacency.source]))
-        labels.append(mix(mix(last + i + 1) * 3 + mix(around)))
-    return torch.stack(labels)
-
-
 def wl_counts(names: Tensor, edge_index: Tensor, graph: Tensor, iterations: int) -> Counts:
     """How often each label of any iteration occurs in each graph; `graph` [N] owns the nodes.
 
@@ -49,7 +35,7 @@ def wl_counts(names: Tensor, edge_index: Tensor, graph: Tensor, iterations: int)
         iterations: The number of refinements.
     """
     adjacency = Adjacency.of(edge_index, names.numel())
-    labels = wl_labels(names, adjacency, iterations).flatten()
+    labels = refine(names, adjacency, iterations).flatten()
     known, number = labels.unique(return_inverse=True)
     key, count = (graph.repeat(iterations + 1) * max(known.numel(), 1) + number).unique(return_counts=True)
     return Counts(key // max(known.numel(), 1), known[key % max(known.numel(), 1)], count.float())

@@ -1,0 +1,51 @@
+"""The shape of report data: what a model remembers of its training, as `report.json` holds it."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from ciga.scoring.stats import Interval, Verdict
+
+#: split -> metric -> one value for each seed; and "epoch": the chosen epoch of each seed.
+ScoresOfRule = dict[str, Any]
+
+
+class RepeatedFits(TypedDict):
+    """What several splits of one table say together (`ciga fit --repeats`)."""
+
+    splits: int
+    where: str
+    shipped: str
+    overlap: float  # test rows over training rows, on average
+    scores: dict[str, list[float]]  # method -> score of its ensemble on each split
+    intervals: dict[str, Interval]
+    comparisons: dict[str, Verdict]  # of what is shipped with each method
+    advice: str
+
+
+class ReportData(TypedDict, total=False):
+    """Scores, comparisons and curves, as plain values; numbers that do not exist are None.
+
+    Models of earlier versions, and models without a record of their training, lack some keys.
+    """
+
+    metric: str
+    selection: str
+    rules: dict[str, str]  # method -> the rule that chose its epochs
+    scores: dict[str, dict[str, ScoresOfRule]]  # method -> rule -> scores
+    histories: dict[str, list[list[dict[str, Any]]]]  # method -> seed -> epoch
+    seconds: dict[str, list[float]]  # method -> one for each seed
+    hashes: dict[str, list[str]]  # method -> its runs
+    closed_features: dict[str, list[int]]  # method -> columns of x behind a closed gate
+    pictures: dict[str, dict[str, Any]]  # part -> confusion table and reliability
+    flagged: dict[str, dict[str, float]]  # part -> share of graphs unlike training, by measure
+    where: str  # the part that decides
+    comparison: Verdict | None  # with ERM
+    comparisons: dict[str, Verdict]  # with each method
+    ensembles: dict[str, dict[str, Interval]]  # method -> part -> score of the averaged seeds
+    advice: str
+    data: dict[str, Any]  # what `ciga data check` says
+    finished: str
+    made_of: str
+    shares: dict[str, float]
+    repeats: RepeatedFits
