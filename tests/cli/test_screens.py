@@ -170,3 +170,9 @@ def test_names_are_completed() -> None:
     assert complete("methods")("ciga-") == ["ciga-complement", "ciga-v1", "ciga-v2"]
     assert complete("datasets")("nci") == ["nci1", "nci109"]
     assert "table-size" in complete("exhibits")("table-s")
+
+
+def test_an_example_is_of_the_command_it_stands_under() -> None:
+    for path, examples in EXAMPLES.items():
+        start = "ciga " if path == "ciga" else f"ciga {path}"
+        assert all(example.startswith(start) for example in examples), path

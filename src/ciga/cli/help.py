@@ -50,12 +50,13 @@ EXAMPLES = {
     "methods": ("ciga methods", "ciga methods ciga-v2"),
     "datasets": ("ciga datasets", "ciga datasets spmotif-struc"),
     "runs": ("ciga runs --method 'ciga-*'", "ciga runs show 3e2052a5"),
-    "show": ("ciga runs show 3e2052a5",),
-    "compare": ("ciga runs compare 3e2052a5 7ca5552b",),
+    "runs export": ("ciga runs export --csv runs.csv", "ciga runs export --jsonl results/mine.jsonl"),
+    "runs show": ("ciga runs show 3e2052a5",),
+    "runs compare": ("ciga runs compare 3e2052a5 7ca5552b",),
     "data": ("ciga data check molecules.csv --label active",),
-    "prepare": ("ciga data prepare nci1",),
-    "stats": ("ciga data stats nci1",),
-    "check": ("ciga data check molecules.csv --label active",),
+    "data prepare": ("ciga data prepare nci1",),
+    "data stats": ("ciga data stats nci1",),
+    "data check": ("ciga data check molecules.csv --label active",),
 }
 
 
@@ -99,7 +100,8 @@ def _screen(command: Any, ctx: Any, groups: dict[str, dict[str, Any]]) -> None:
         _block(console, title, rows)
     _block(console, "Arguments", [(_argument(p), p.help or "") for p in arguments])
     _block(console, "Options", [(_option(p, words.get(p.name, "")), _meaning(p)) for p in options])
-    examples = EXAMPLES.get("ciga" if ctx.parent is None else ctx.info_name, ())
+    path = ctx.command_path.partition(" ")[2]  # "runs export" is not "export"
+    examples = EXAMPLES.get(path or "ciga", ())
     if examples:
         console.print("[bold]Examples[/]")
         for example in examples:

@@ -146,7 +146,7 @@ def compare(
 
 @app.command("export")
 def export(
-    csv_: Annotated[Path | None, typer.Option("--csv", help="One line a run.")] = None,
+    csv_: Annotated[Path | None, typer.Option("--csv", help="One line per run.")] = None,
     parquet: Annotated[Path | None, typer.Option("--parquet", help="The same, as Parquet.")] = None,
     jsonl: Annotated[
         Path | None, typer.Option("--jsonl", help="Whole records, to commit or pass on.")
