@@ -11,8 +11,9 @@ import pytest
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
+    """One browser for this folder only: as long as it is open, an event loop runs that hangs other tests."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'ciga[dev]'")
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
