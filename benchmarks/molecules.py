@@ -3,8 +3,8 @@
     CIGA_DATA=... python -m benchmarks.molecules --tables bace,bbbp --splits scaffold,cluster --seeds 5
 
 Every tool trains on the same training rows, chooses its epoch on the same validation rows (`ood_val`), and is
-scored on the same test rows (`ood_test`). Records go to `results/molecules.jsonl`, one line for each table,
-split and tool; lines that are there already are not measured again. chemprop is not a dependency:
+scored on the same test rows (`ood_test`). Records go to `benchmarks/molecules.jsonl`, one line for each
+table, split and tool; lines that are there already are not measured again. chemprop is not a dependency:
 `--chemprop PYTHON` names the interpreter of an environment that has it. Without it, its lines are left out.
 """
 
@@ -51,7 +51,7 @@ TABLES = {
 }
 #: DrugOOD has splits of its own.
 DRUGOOD = ("drugood-ec50-assay", "drugood-ec50-scaffold", "drugood-ec50-size")
-RECORDS = Path(__file__).parents[1] / "results" / "molecules.jsonl"
+RECORDS = Path(__file__).parent / "molecules.jsonl"
 Line = dict[str, Any]
 CPU = ("--accelerator", "cpu", "--num-workers", "0")
 
@@ -62,6 +62,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", default="bace,bbbp", help=f"of {', '.join((*TABLES, *DRUGOOD))}")
     parser.add_argument("--splits", default="scaffold,cluster")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, help="maximum number, for a try; else as ciga fit trains")
     parser.add_argument("--chemprop", metavar="PYTHON", help="an interpreter that has chemprop 2")
     parser.add_argument("--out", type=Path, default=RECORDS)
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
@@ -72,7 +73,8 @@ def main(words: Sequence[str] | None = None) -> None:
                 dataset, data = source(table, split, Path(scratch))
                 wanted = {"table": table, "split": split, "seeds": given.seeds}
                 if not _has(given.out, {**wanted, "tool": AUTO}):
-                    ours = measure(dataset, data, given.seeds, given.runs_dir)
+                    settings = {} if given.epochs is None else {"epochs": given.epochs}
+                    ours = measure(dataset, data, given.seeds, given.runs_dir, settings)
                     append(given.out, [{**wanted, **line} for line in ours])
                 if given.chemprop and not _has(given.out, {**wanted, "tool": "chemprop"}):
                     rows = make(dataset, data).build()
@@ -94,7 +96,7 @@ def source(table: str, split: str, scratch: Path) -> tuple[str, Line]:
     return "molecules", {"path": str(path), "label": label, "split": split, "id_val": 0.1}
 
 
-def measure(dataset: str, data: Line, seeds: int, runs_dir: Path) -> Iterator[Line]:
+def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line) -> Iterator[Line]:
     """`ciga fit` with its defaults: the mixture, and each of its methods alone.
 
     Args:
@@ -102,9 +104,10 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path) -> Iterator[Li
         data: Its options.
         seeds: The number of networks of each method.
         runs_dir: Where runs are kept.
+        settings: Other than the defaults.
     """
     start = time.perf_counter()
-    model = fit_ensemble(dataset, AUTO, seeds=seeds, data=data, runs_dir=runs_dir)
+    model = fit_ensemble(dataset, AUTO, seeds=seeds, data=data, runs_dir=runs_dir, settings=settings)
     wall = time.perf_counter() - start
     told = model.report_data
     for tool, found in told["ensembles"].items():
@@ -113,6 +116,7 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path) -> Iterator[Li
         yield {
             **_outline(model),
             "tool": tool,
+            "settings": settings,
             "roc_auc": found["ood_test"],
             "single": single,
             "id_val": found["id_val"]["mean"] if "id_val" in found else None,

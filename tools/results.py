@@ -14,6 +14,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -29,7 +30,10 @@ from ciga.bench.tables import DEFAULT, Result, fill
 from ciga.runs.records import Records, lists_of_records, read_lines
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "results" / "NOTEBOOK.md"]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "docs/results.md", "docs/practitioner.md", "results/NOTEBOOK.md"))
+]
+MOLECULES = re.compile(r"(<!-- molecules: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BRIEF = re.compile(r"(<!-- brief: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SEARCH = re.compile(r"(<!-- search: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -173,6 +177,30 @@ def _against_erm(result: Result, keys: set[str]) -> str:
     )
 
 
+def molecules(file: Path) -> str:
+    """ROC AUC of every tool on each table and split, from the records of `benchmarks.molecules`."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    tools = list(dict.fromkeys(line["tool"] for line in lines))
+    places = dict.fromkeys((line["table"], line["split"]) for line in lines)
+    out = [f"| table, split | similarity | {' | '.join(tools)} |", "|---|---:|" + "---:|" * len(tools)]
+    for place in places:
+        mine = {line["tool"]: line for line in lines if (line["table"], line["split"]) == place}
+        best = max(line["roc_auc"]["mean"] for line in mine.values())
+        near = next((line["nearest"] for line in mine.values() if line.get("nearest")), None)
+        cells = [_auc(mine[tool]["roc_auc"], best) if tool in mine else "–" for tool in tools]
+        out.append(f"| {', '.join(place)} | {'–' if near is None else f'{near:.2f}'} | {' | '.join(cells)} |")
+    seeds = " or ".join(str(n) for n in sorted({line["seeds"] for line in lines}))
+    versions = sorted({v for line in lines if (v := line["versions"].get("chemprop"))})
+    about = f" chemprop is version {', '.join(versions)} with its defaults." if versions else ""
+    return "\n".join(out) + f"\n\nEach tool averages {seeds} networks or forests.{about}\n"
+
+
+def _auc(found: dict[str, float], best: float) -> str:
+    text = f"{found['mean']:.3f}"
+    text = f"**{text}**" if found["mean"] == best else text
+    return f"{text} ({found['low']:.2f}–{found['high']:.2f})"
+
+
 def spent() -> str:
     """One sentence: the runs and core-hours of all records."""
     files = lists_of_records(ROOT / "results")
@@ -189,6 +217,7 @@ def filled(page: str) -> str:
         lambda m: m[1] + "\n" + thresholds(*(ROOT / name for name in m[2].split())) + "\n" + m[3], page
     )
     page = BRIEF.sub(lambda m: m[1] + "\n" + brief(m[2], m[3], m[4]) + "\n" + m[5], page)
+    page = MOLECULES.sub(lambda m: m[1] + "\n" + molecules(ROOT / m[2]) + "\n" + m[3], page)
     page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 

@@ -1,0 +1,112 @@
+"""The comparison of tools on tables of molecules: what it measures, keeps, and does not measure twice."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import molecules
+
+pytest.importorskip("rdkit", reason="rdkit is missing: pip install 'ciga[molecules]'")
+#: Stands in for an interpreter that has chemprop: it checks the call and answers with fixed probabilities.
+FAKE = """#!{python}
+import csv, sys
+words = sys.argv[3:]
+if not words:
+    print("9.9")
+elif words[0] == "train":
+    rows = list(csv.DictReader(open(words[words.index("-i") + 1])))
+    assert {{row["split"] for row in rows}} == {{"train", "val", "test"}}, rows
+else:
+    rows = list(csv.DictReader(open(words[words.index("-i") + 1])))
+    name = words[words.index("-o") + 1]
+    for place, columns in ((name, ["y"]), (name.replace(".csv", "_individual.csv"), ["y_model_0", "y_model_1"])):
+        with open(place, "w") as file:
+            out = csv.writer(file)
+            out.writerow(["smiles", *columns])
+            out.writerows([row["smiles"], 0.9 * ("O" in row["smiles"]), 0.5][: 1 + len(columns)] for row in rows)
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small table in the place of BACE, in which oxygen makes a molecule active."""
+    cores = ["c1ccccc1", "c1ccncc1", "C1CCCCC1", "c1ccsc1", "C1CCCC1", "c1ccc2ccccc2c1"]
+    tails = ["", "C", "OC", "OCC", "FC", "ClC", "CCC", "OCCC"]
+    rows = [f"{tail}{core},{int('O' in tail)}" for core, tail in itertools.product(cores, tails)]
+    (tmp_path / "molecules").mkdir()
+    file = tmp_path / "molecules" / "small.csv.gz"
+    file.write_bytes(gzip.compress("\n".join(["smiles,active", *rows]).encode()))
+    monkeypatch.setenv("CIGA_DATA", str(tmp_path))
+    monkeypatch.setitem(molecules.TABLES, "bace", ("small.csv.gz", "active", 40))
+    return tmp_path
+
+
+def test_every_tool_is_measured_once_on_the_same_rows(table: Path) -> None:
+    python = table / "python"
+    python.write_text(FAKE.format(python=sys.executable))
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    out = table / "out.jsonl"
+    words = ["--tables", "bace", "--splits", "size", "--seeds", "1", "--epochs", "1"]
+    words += ["--out", str(out), "--runs-dir", str(table / "runs"), "--chemprop", str(python)]
+    molecules.main(words)
+    lines = {line["tool"]: line for line in molecules.read(out)}
+    assert set(lines) == {"auto", "forest", "erm", "ciga-v2", "ciga-complement", "chemprop"}
+    assert len({line["fingerprint"] for line in lines.values()}) == 1
+    assert lines["chemprop"]["roc_auc"]["mean"] == 1.0, "oxygen decides"
+    assert lines["chemprop"]["versions"]["chemprop"] == "9.9"
+    assert sum(lines["auto"]["shares"].values()) == pytest.approx(1)
+    before = out.read_bytes()
+    molecules.main(words)
+    assert out.read_bytes() == before
+
+
+def test_committed_lines_are_whole() -> None:
+    lines = molecules.read()
+    for line in lines:
+        assert {"table", "split", "seeds", "tool", "fingerprint", "roc_auc", "selection", "versions"} <= set(
+            line
+        )
+        assert line["seeds"] >= 5
+        assert not line.get("settings"), "defaults only"
+    places = {(line["table"], line["split"]) for line in lines}
+    for place in places:
+        mine = [line for line in lines if (line["table"], line["split"]) == place]
+        assert len({line["fingerprint"] for line in mine}) == 1
+        assert len({line["tool"] for line in mine}) == len(mine)
+
+
+def test_an_ensemble_of_chemprop_is_averaged(table: Path) -> None:
+    python = table / "python"
+    python.write_text(FAKE.format(python=sys.executable))
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    dataset, data = molecules.source("bace", "size", table)
+    [line] = molecules.chemprop(str(python), molecules.make(dataset, data).build(), 2, table)
+    assert line["single"] == [1.0, 0.5]
+    assert line["roc_auc"]["mean"] == 1.0
+
+
+def test_a_failing_chemprop_is_named(table: Path) -> None:
+    python = table / "python"
+    python.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('no such module')\n")
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    dataset, data = molecules.source("bace", "size", table)
+    rows = molecules.make(dataset, data).build()
+    with pytest.raises(SystemExit, match="no such module"):
+        list(molecules.chemprop(str(python), rows, 2, table))
+
+
+def test_a_part_of_a_large_table_is_always_the_same(table: Path) -> None:
+    _, data = molecules.source("bace", "size", table)
+    with Path(data["path"]).open(newline="") as file:
+        first = list(csv.DictReader(file))
+    assert len(first) == 40
+    with Path(molecules.source("bace", "size", table)[1]["path"]).open(newline="") as file:
+        assert json.dumps(list(csv.DictReader(file))) == json.dumps(first)
