@@ -27,11 +27,11 @@ elif words[0] == "train":
 else:
     rows = list(csv.DictReader(open(words[words.index("-i") + 1])))
     name = words[words.index("-o") + 1]
-    for place, columns in ((name, ["y"]), (name.replace(".csv", "_individual.csv"), ["y_model_0", "y_model_1"])):
-        with open(place, "w") as file:
-            out = csv.writer(file)
-            out.writerow(["smiles", *columns])
-            out.writerows([row["smiles"], 0.9 * ("O" in row["smiles"]), 0.5][: 1 + len(columns)] for row in rows)
+    found = [[row["smiles"], 0.9 * ("O" in row["smiles"]), 0.5] for row in rows]
+    with open(name, "w") as file:
+        csv.writer(file).writerows([["smiles", "y"], *(row[:2] for row in found)])
+    with open(name.replace(".csv", "_individual.csv"), "w") as file:
+        csv.writer(file).writerows([["smiles", "y_model_0", "y_model_1"], *found])
 """
 
 
