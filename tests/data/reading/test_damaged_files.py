@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 
 from ciga.data.datasets.ego import read_node_data
 from ciga.data.datasets.sentiment import read_features
-from ciga.data.reading import limits
+from ciga.data.reading import json_graphs, limits
 from ciga.data.reading.arrays import read_npz
 from ciga.data.reading.graph_files import read_graphs
 from ciga.data.reading.tables import columns_of, read_table
@@ -108,6 +108,17 @@ def test_nesting_too_deep_for_python(tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text(deep)
     with pytest.raises(CigaError, match="not JSON"):
         read_graphs(tmp_path / "g.json")
+
+
+def test_a_large_file_is_not_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    monkeypatch.setattr(json_graphs, "json_objects", lambda path: read.append(path.name) or iter(()))
+    small, other = lines(tmp_path / "a.jsonl", GOOD), lines(tmp_path / "a.csv", GOOD)
+    large = lines(tmp_path / "b.jsonl", *[GOOD] * 3)
+    monkeypatch.setattr(json_graphs, "SMALL", small.stat().st_size)
+    for path in (small, large, other, tmp_path / "absent.json", tmp_path):
+        json_graphs.refuse_damaged(path)
+    assert read == ["a.jsonl"]
 
 
 def test_damaged_archives(tmp_path: Path) -> None:
