@@ -1,4 +1,4 @@
-"""The objects of a JSON file of graphs, read without torch: a damaged file is refused before it is imported."""
+"""The objects of a JSON file of graphs, read without torch: a damaged file is refused before its import."""
 
 from __future__ import annotations
 
