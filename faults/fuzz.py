@@ -67,7 +67,7 @@ def fixed_seeds(reader: Reader) -> list[tuple[str, bytes]]:
 
 
 def in_child(serve: Callable[[Say], None]) -> tuple[list[tuple[str, str]], float, str]:
-    """Outcomes that `serve` says in a process of its own, until its end or death; memory; and how it ended."""
+    """Outcomes that `serve` says in a process of its own, until it ends or dies; memory; and how it ended."""
     source, sink = os.pipe()
     sys.stdout.flush(), sys.stderr.flush()
     child = os.fork()
