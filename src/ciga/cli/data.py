@@ -11,6 +11,7 @@ import typer
 
 from ciga.cli.run import AsJson, DataPairs, Plugins
 from ciga.cli.screen import again, listing, next_step
+from ciga.data.reading.json_graphs import refuse_damaged
 from ciga.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def check(
     json_: AsJson = False,
 ) -> None:
     """Look for leakage between splits, shifts, constant columns and odd environments."""
+    refuse_damaged(Path(name).expanduser())  # before torch is imported
     from rich.console import Console
 
     from ciga.cli.progress import epoch_bar

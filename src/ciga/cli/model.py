@@ -13,6 +13,7 @@ import typer
 
 from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, Preset, RunsDir
 from ciga.cli.screen import next_step, warn
+from ciga.data.reading.json_graphs import refuse_damaged
 from ciga.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def fit(
     json_: AsJson = False,
 ) -> None:
     """Train several methods on your data, mix them, and say how far to trust the answer."""
+    refuse_damaged(Path(source).expanduser())  # before torch is imported
     from ciga import options
     from ciga.cli.fitted import print_summary
     from ciga.cli.progress import epoch_bar

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from ciga.data.datasets.ego import read_node_data
 from ciga.data.datasets.sentiment import read_features
-from ciga.data.reading import limits
+from ciga.data.reading import json_graphs, limits, parquet
 from ciga.data.reading.arrays import read_npz
 from ciga.data.reading.graph_files import read_graphs
 from ciga.data.reading.tables import columns_of, read_table
@@ -108,6 +110,42 @@ def test_nesting_too_deep_for_python(tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text(deep)
     with pytest.raises(CigaError, match="not JSON"):
         read_graphs(tmp_path / "g.json")
+
+
+def test_a_large_file_is_not_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    monkeypatch.setattr(json_graphs, "json_objects", lambda path: read.append(path.name) or iter(()))
+    small, other = lines(tmp_path / "a.jsonl", GOOD), lines(tmp_path / "a.csv", GOOD)
+    large = lines(tmp_path / "b.jsonl", *[GOOD] * 3)
+    monkeypatch.setattr(json_graphs, "SMALL", small.stat().st_size)
+    for path in (small, large, other, tmp_path / "absent.json", tmp_path):
+        json_graphs.refuse_damaged(path)
+    assert read == ["a.jsonl"]
+
+
+def test_an_xz_header_cannot_ask_for_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.csv.xz"
+    text = b"smiles,label\n" + b"C,1\nO,0\n" * 50_000
+    greedy = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 26}]
+    modest = lzma.compress(text, preset=0)
+    path.write_bytes(modest[: len(modest)] + bytes(8) + lzma.compress(b"N,1\n", preset=0))  # two streams
+    assert read_table(path, ["smiles"]).values["smiles"][-2:] == ["O", "N"]
+    monkeypatch.setattr(limits, "FLOOR", 1 << 24)
+    for packed in (
+        lzma.compress(text, filters=greedy),
+        modest + lzma.compress(text, filters=greedy),  # a later stream asks for it
+    ):
+        path.write_bytes(packed)
+        with pytest.raises(CigaError, match="damaged or cut short"):
+            read_table(path, ["smiles"])
+
+
+def test_parquet_with_fewer_rows_than_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"smiles": ["C", "O"]}), path)
+    monkeypatch.setattr(parquet, "read_batches", lambda *_: iter(()))
+    with pytest.raises(CigaError, match="0 of 2 rows are there"):
+        read_table(path, ["smiles"])
 
 
 def test_damaged_archives(tmp_path: Path) -> None:

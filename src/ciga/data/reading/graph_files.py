@@ -11,9 +11,6 @@ A `.json` file is a list of them; a `.jsonl` file has one a line. `edges` go bot
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,6 +21,7 @@ import numpy as np
 import torch
 
 from ciga.data.reading import limits
+from ciga.data.reading.json_graphs import json_objects
 from ciga.data.reading.tables import Rejected
 from ciga.errors import CigaError, UsageError
 from ciga.graphs.numbers import no_complex, whole_numbers
@@ -47,6 +45,19 @@ class GraphFile:
 
 class _BadGraphError(Exception):
     """`(reason, value)` of a graph that cannot be used."""
+
+
+class _Graph(dict[str, Any]):
+    """What packing asks of PyG's `Data`, without the seconds that importing PyG takes."""
+
+    @property
+    def num_nodes(self) -> int:
+        return self["x"].size(0) if "x" in self else int(self["num_nodes"])
+
+    @property
+    def edge_index(self) -> torch.Tensor:
+        ends: torch.Tensor = self["edge_index"]
+        return ends
 
 
 def is_graph_file(path: Path) -> bool:
@@ -121,20 +132,18 @@ def read_graph_chunks(
 
 
 def _objects(path: Path) -> Iterator[tuple[int, Any]]:
-    return _objects_pt(path) if path.suffix == ".pt" else _objects_json(path)
+    return _objects_pt(path) if path.suffix == ".pt" else json_objects(path)
 
 
 def _from_objects(
     path: Path, objects: Iterable[tuple[int, Any]], widths: tuple[int, int] | None = None
 ) -> GraphFile:
-    from torch_geometric.data import Data
-
-    graphs: list[Any] = []
+    graphs: list[_Graph] = []
     rows, others, rejected = [], [], []
     room = limits.budget(path) // limits.NODE  # for nodes that the file only counts
     for row, value in objects:
         try:
-            graph = Data(**_tensors(value, room))
+            graph = _Graph(_tensors(value, room))
             shape = (_width(graph, "x"), _width(graph, "edge_attr"))
             if widths is not None and shape != widths:
                 raise _BadGraphError("wrong number of features", f"{shape} of x and edge_attr, not {widths}")
@@ -158,7 +167,7 @@ def _nothing() -> GraphStore:
     return GraphStore(torch.zeros(0, 0), torch.zeros(2, 0, dtype=torch.int32), zero, zero)
 
 
-def _width(graph: Any, key: str) -> int:
+def _width(graph: _Graph, key: str) -> int:
     return graph[key].size(1) if key in graph else -1
 
 
@@ -259,32 +268,6 @@ def _plain(value: Any) -> Any:
 
 
 # ---------------------------------------------------------------- readers
-
-
-def _objects_json(path: Path) -> Iterator[tuple[int, Any]]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    lines = ".jsonl" in path.suffixes
-    try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            if lines:
-                for row, line in enumerate(limits.lines(file, path), 1):
-                    if line.strip():
-                        yield row, _loads(line)
-                return
-            whole = json.loads(limits.read_whole(file, path))
-    except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
-        raise CigaError(f"{path} is not JSON, or is cut short ({error}): write it again.") from error
-    graphs = whole.get("graphs") if isinstance(whole, dict) else whole
-    if not isinstance(graphs, list) or not graphs:
-        raise CigaError(f"{path} should be a list of graphs (or an object with such a list as 'graphs').")
-    yield from enumerate(graphs, 1)
-
-
-def _loads(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
 
 
 def _objects_pt(path: Path) -> Iterator[tuple[int, Any]]:

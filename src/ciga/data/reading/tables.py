@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from ciga.data.reading import limits, parquet
+from ciga.data.reading.xz import open_xz
 from ciga.errors import CigaError, UsageError, unknown
 from ciga.files import atomic
 
-COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": open_xz, ".bz2": bz2.open}
 #: A table's suffix (before a compression's) and its delimiter; None: the header shows it.
 DELIMITERS: dict[str, str | None] = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
 #: One molecule a line: its SMILES, white space, its name.
@@ -319,6 +320,10 @@ def _parquet_chunks(path: Path, packing: str, columns: Sequence[str], size: int)
     for values, rows in parquet.read_batches(file, path, columns, size):
         yield Table(values, list(range(done + 1, done + rows + 1)))
         done += rows
+    if done != file.metadata.num_rows:
+        raise CigaError(
+            f"{path} is damaged ({done} of {file.metadata.num_rows} rows are there): get it again."
+        )
 
 
 # ---------------------------------------------------------------- small things
