@@ -27,6 +27,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 def gallery_page(notebook: Path) -> str:
     """A notebook as Markdown: text, code, and what the code printed."""
+    from notebooks import printed
+
     parts = []
     for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
@@ -34,16 +36,10 @@ def gallery_page(notebook: Path) -> str:
             parts.append(source)
             continue
         parts.append(f"```python\n{source}\n```")
-        printed = "".join(_printed(output) for output in cell["outputs"]).rstrip()
-        if printed:
-            parts.append(f"```text\n{printed}\n```")
+        if said := printed(cell["outputs"]):
+            parts.append(f"```text\n{said}\n```")
     parts.append(f"*Run it yourself: `examples/{notebook.name}`.*")
     return "\n\n".join(parts) + "\n"
-
-
-def _printed(output: dict[str, Any]) -> str:
-    text = output.get("text") or output.get("data", {}).get("text/plain", "")
-    return "".join(text).rstrip("\n") + "\n"
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -40,3 +40,25 @@ def test_closed_gates_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = " ".join(capsys.readouterr().out.split())
     assert "Gates: erm ignores 2 node features (closed by gates in every training run)" in said
     assert "node feature 1, node feature 3." in said
+
+
+def test_names_and_scores_are_whole_in_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ciga-complem…` is no method."""
+    monkeypatch.setenv("COLUMNS", "80")
+    model = toy_model("erm")
+    report_data = model.report_data
+    spreads = [{p: {"accuracy": 0.5 + i / 9, "ece": 0.1 + i / 9} for p in _PARTS} for i in range(3)]
+    runs = [{**RUNS[0], "selected": {"ood-val": {"epoch": 1, **found}}} for found in spreads]
+    try:
+        model.report_data = {**report_data, **outline({"ciga-complement": runs}, "accuracy", model.selection)}
+        print_summary(model, tmp_path, "graphs.pt")
+    finally:
+        model.report_data = report_data
+    table = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    row = next(i for i, line in enumerate(table) if line.startswith("ciga-complement "))
+    assert table[row].split() == ["ciga-complement", "0.611", "0.611", "0.611", "0.211"]
+    assert len(table[row + 1].split("[")) == 5
+    assert table[row + 1].count("]") == 4
+    assert max(map(len, table[: row + 2])) <= 80

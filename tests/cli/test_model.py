@@ -136,6 +136,7 @@ def test_a_mixture_of_methods_is_the_default(
         )
     code, out, err = run("explain", "model", "mols.csv", "--gallery", 2)
     assert code == 0, err
+    assert "Next:  ciga export model --member ciga-v1 " in err
     assert f"those of ciga-v1, {100 * model.shares['ciga-v1']:.0f} % of the answer" in out
     assert "mix of" in (here / "report.html").read_text()
     for words, says in (

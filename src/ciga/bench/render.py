@@ -210,7 +210,7 @@ def _tests(result: Result, families: Sequence[Sequence[Comparison]], compact: bo
             sheet.rules.add(len(sheet.lines))
         for c in family:
             v = c.verdict
-            chances = [Text(f"{v[key]:.2f}") for key in ("better", "equal", "worse")]
+            chances = [Text(f"{v[key]:z.2f}") for key in ("better", "equal", "worse")]
             sheet.lines.append(
                 [
                     Text(labels[c.method]),

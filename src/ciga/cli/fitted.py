@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ciga.cli.screen import listing, never_cut
 from ciga.explain.render import spread
 from ciga.explain.words import words_of
 from ciga.models.model import Model
@@ -33,23 +34,23 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     names = {"id": "like training", "ood": "shifted", "train": "training"}
     seeds = len(model.seeds)
     together = report_data.get("ensembles", {})
-    table = Table(
+    table = listing(
         "method",
         *[f"{metric}, {names[p.partition('_')[0]]} ({p})" for p in parts],
         f"calibration error ({last})",
         *(["edge AUROC"] if edges else []),
         title=_title(seeds, chosen),
-        title_justify="left",
     )
+    never_cut(table)
 
     def cell(found: dict[str, Any], name: str) -> str:
-        return spread(interval([float("nan") if v is None else v for v in found[name]], name))
+        return _two_lines(interval([float("nan") if v is None else v for v in found[name]], name))
 
     for name, found in scores.items():
         row = [cell(found[p], metric) for p in parts] + [cell(found[last], "ece")]
         row += [cell(found[last], "edge_auroc") if "edge_auroc" in found[last] else "–"] if edges else []
         if name in together and seeds > 1:
-            whole = [spread(_known(together[name][p])) if p in together[name] else "–" for p in parts]
+            whole = [_two_lines(_known(together[name][p])) if p in together[name] else "–" for p in parts]
             table.add_row(name, *whole, *[""] * (1 + edges), style="bold")
             name = "  single seeds"
         table.add_row(name, *row)
@@ -102,18 +103,22 @@ def print_summary(model: Model, out: Path, source: str) -> None:
 def _repeated(repeats: RepeatedFits, metric: str) -> Table:
     """Averaged seeds of every method over the splits, and how what is shipped compares."""
     where, count = repeats["where"], repeats["splits"]
-    table = Table(
+    table = listing(
         "method",
         f"{metric} ({where})",
         "better by [95 % interval]",
         title=f"{count} splits, averaged seeds, mean [95 % interval over splits]",
-        title_justify="left",
     )
     for name, found in repeats["intervals"].items():
         gap = repeats["comparisons"].get(name)
         told = "–" if gap is None else spread({**_known(gap), "mean": _known(gap)["difference"]}, "+")
         table.add_row(name, spread(_known(found)), told)
-    return table
+    return never_cut(table)
+
+
+def _two_lines(found: dict[str, float]) -> str:
+    """A score, and its interval below it: so they stay whole in 80 columns."""
+    return spread(found).replace(" [", "\n[")
 
 
 def _known(found: Mapping[str, Any]) -> dict[str, float]:

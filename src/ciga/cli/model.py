@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, Preset, RunsDir
-from ciga.cli.screen import next_step, warn
+from ciga.cli.screen import next_step, offer_export, warn
 from ciga.data.reading.json_graphs import refuse_damaged
 from ciga.errors import UsageError, counted
 
@@ -180,7 +180,7 @@ def predict(
     if loaded.method.extracts:
         next_step(f"ciga explain {model} {file}", "shows which part of each graph the answers rest on")
     else:
-        next_step(f"ciga export {model}", "writes the model for other programs")
+        offer_export(model, loaded.method_name if loaded.shares else None)
 
 
 def explain(
@@ -260,8 +260,7 @@ def explain(
     if origin:
         typer.echo(origin)
     typer.echo(f"report: {out}")
-    alone = f" --member {loaded.method_name}" if loaded.shares else ""  # a mixture cannot be exported
-    next_step(f"ciga export {model}{alone}", "writes the model for other programs")
+    offer_export(model, loaded.method_name if loaded.shares else None)
 
 
 def export(

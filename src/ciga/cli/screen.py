@@ -31,9 +31,23 @@ def listing(*columns: str, title: str | None = None) -> Table:
     )
 
 
+def never_cut(table: Table) -> Table:
+    """In a narrow window the names in the first column stay whole, and other columns break their lines."""
+    table.columns[0].no_wrap = True
+    for column in table.columns[1:]:
+        column.overflow = "fold"
+    return table
+
+
 def next_step(command: str, why: str = "") -> None:
     """The next sensible command, on standard error: it is advice, not a result."""
     typer.echo(f"Next:  {command}" + (f"   ({why})" if why else ""), err=True)
+
+
+def offer_export(folder: Path, member: str | None) -> None:
+    """`ciga export` as the next step; a mixture cannot be exported, so one of its members is named."""
+    alone = "" if member is None else f" --member {member}"
+    next_step(f"ciga export {folder}{alone}", "writes the model for other programs")
 
 
 def again(pairs: Sequence[str] = (), plugins: Sequence[Path] = (), runs_dir: Path = Path("runs")) -> str:
