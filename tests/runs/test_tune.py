@@ -405,6 +405,28 @@ def test_a_damaged_journal_is_one_sentence(tmp_path: Path, damage: str) -> None:
         tune.tune(asked, journal, 1, tmp_path / "runs", device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("part", "forged"),
+    [
+        ('"fixed_params":{"lr":0.001}', '"fixed_params":{"lr":{}}'),
+        ('"fixed_params":{"lr":0.001}', '"fixed_params":{"lr":0.5}'),
+        ('"fixed_params":{"lr":0.001}', '"fixed_params":{"other":1}'),
+        ('"fixed_params":{"lr":0.001}', '"fixed_params":[]'),
+        ('"process":"', '"process":["x"],"was":"'),
+        ('"process":"', '"process":"here and there","was":"'),
+    ],
+)
+def test_a_trial_that_no_search_began_is_damage(tmp_path: Path, part: str, forged: str) -> None:
+    journal, asked = tmp_path / "journal", task(over={"lr": [0.001]})
+    tune.tune(asked, journal, 1, tmp_path / "runs", device="cpu")
+    lines = journal.read_text().splitlines(keepends=True)
+    first = next(i for i, line in enumerate(lines) if "fixed_params" in line)
+    assert part in lines[first]
+    journal.write_text("".join([*lines[:first], lines[first].replace(part, forged)]))
+    with pytest.raises(CigaError, match=r"is damaged .* delete it to search anew"):
+        tune.tune(asked, journal, 1, tmp_path / "runs", device="cpu")
+
+
 def test_a_line_that_was_cut_short_is_taken_away(tmp_path: Path) -> None:
     """A full disk, or a process that was killed while it wrote: the next line must not be joined to it."""
     journal, asked = tmp_path / "journal", task(over={"lr": [0.001, 0.003]})

@@ -51,13 +51,24 @@ def study(search: Search, storage: str | Path, sampler_seed: int = 0) -> Any:
             direction="maximize",
             load_if_exists=True,
         )
-        made.get_trials(deepcopy=False)  # reads what the journal holds
+        _check_trials(made, search)
     except DAMAGE as error:
         raise CigaError(
             f"{path} is damaged ({type(error).__name__}): delete it to search anew. Finished runs are kept "
             "in the runs folder, and are not run again."
         ) from None
     return made
+
+
+def _check_trials(made: Any, search: Search) -> None:
+    """Read the journal, and raise where a trial that is to go on says what no search writes."""
+    states, known = load_optuna().trial.TrialState, search.values()
+    for trial in made.get_trials(deepcopy=False, states=(states.WAITING, states.RUNNING)):
+        for name, value in trial.system_attrs.get("fixed_params", {}).items():
+            if value not in known[name]:
+                raise ValueError(f"{name} cannot be {value}")
+        if process := trial.user_attrs.get("process", ""):
+            int(process.rpartition(" ")[2])
 
 
 class JournalLock:
