@@ -88,6 +88,7 @@ def draw_molecule(axis: Any, plt: Any, molecule: Any, kept: list[bool]) -> None:
     options.highlightBondWidthMultiplier = 7
     options.setHighlightColour((0.50, 0.74, 0.90))
     options.padding = 0.02
+    options.updateAtomPalette({9: (0.0, 0.35, 0.15), 17: (0.0, 0.35, 0.15)})  # green that is seen on blue
     bonds = [i for i, yes in enumerate(kept) if yes]
     rdMolDraw2D.PrepareAndDrawMolecule(canvas, molecule, highlightAtoms=[], highlightBonds=bonds)
     canvas.FinishDrawing()

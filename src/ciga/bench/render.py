@@ -39,6 +39,7 @@ class Text:
     words: str
     bold: bool = False
     seeds: int | None = None
+    worse: bool = False  # bold, and not because it is good
 
 
 @dataclass
@@ -215,7 +216,11 @@ def _tests(result: Result, families: Sequence[Sequence[Comparison]], compact: bo
                 [
                     Text(labels[c.method]),
                     Text(labels[c.against]),
-                    Text(f"{v['difference']:+.{digits}f}", bold=v["low"] > 0 or v["high"] < 0),
+                    Text(
+                        f"{v['difference']:+.{digits}f}",
+                        bold=v["low"] > 0 or v["high"] < 0,
+                        worse=v["high"] < 0,
+                    ),
                     Text(f"{v['low']:+.{digits}f} to {v['high']:+.{digits}f}"),
                     *chances,
                     Text(f"{c.p:.2g} ({c.floor:.2g})"),

@@ -13,7 +13,7 @@ from rich.text import Text as Words
 from ciga.bench.render import MISSING, Sheet, Text, comparison_sheets, to_sheet
 from ciga.bench.tables import Result
 
-WINNER, QUIET, BROKEN = "bold green", "dim italic", "red"
+WINNER, LOSER, QUIET, BROKEN = "bold green", "bold red", "dim italic", "red"
 
 
 def draw_table(result: Result, console: Console, every: bool = False) -> None:
@@ -90,7 +90,10 @@ def _styled(cell: Text, quiet: bool, usual: int | None) -> Words:
     seeds = "" if cell.seeds in (None, usual) else f" [{cell.seeds}]"
     if cell.words == "failed":
         return Words(cell.words, style=BROKEN)
-    style = WINNER if cell.bold else QUIET if quiet or cell.words == MISSING else ""
+    if cell.bold:
+        style = LOSER if cell.worse else WINNER
+    else:
+        style = QUIET if quiet or cell.words == MISSING else ""
     return Words(cell.words, style=style) + Words(seeds, style="dim")
 
 
