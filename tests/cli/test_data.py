@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from ciga.cli import app
+from ciga.data.check import view
 from ciga.data.dataset import datasets, make
 from ciga.errors import CigaError, UsageError
 
@@ -187,3 +190,13 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 def test_help_needs_no_torch() -> None:
     code = "import sys, ciga.cli.data; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_how_hard_a_split_is_goes_by_its_test_rows() -> None:
+    alike = {"low": 0.5, "median": 0.93, "high": 1.0, "verdict": "close"}
+    unlike = {"low": 0.2, "median": 0.39, "high": 0.6, "verdict": "far"}
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(view._similarity({"ood_val": unlike, "ood_test": alike}))
+    text = console.export_text()
+    assert "close" in text
+    assert "far" not in text

@@ -203,9 +203,8 @@ def _tests(result: Result, families: Sequence[Sequence[Comparison]], compact: bo
     """One line for each comparison; a rule between the families that were corrected together."""
     labels = {r.key: r.label for r in result.rows}
     digits = _digits(result.columns[0], compact)
-    sheet = Sheet(
-        ["method", "against", "difference", "95 % interval", "P better", "equal", "worse", "p", "datasets"]
-    )
+    chance = ["P better", "equal", "worse", "p", "sets" if compact else "datasets"]
+    sheet = Sheet(["method", "against", "difference", "95 % interval", *chance])
     for family in families:
         if sheet.lines:
             sheet.rules.add(len(sheet.lines))

@@ -28,7 +28,7 @@ def draw_table(result: Result, console: Console, every: bool = False) -> None:
         else:
             console.print(
                 "P: the chance to be better, equal (within a point) or worse; p: signed-rank test, Holm (its "
-                "floor). --all explains, and shows every comparison.",
+                "floor); sets: datasets. --all explains, and shows every comparison.",
                 style="dim",
                 highlight=False,
             )

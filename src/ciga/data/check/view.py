@@ -104,8 +104,9 @@ def _similarity(found: dict[str, Any]) -> Any:
         table.add_column(column, justify="right")
     for part, values in found.items():
         table.add_row(part, *(f"{values[key]:.2f}" for key in ("low", "median", "high")))
-    hardest = min(found.values(), key=lambda values: float(values["median"]))
-    return Group(table, Text(hardest["verdict"]))
+    # The sentence speaks of test molecules: those of the last part, which are test rows where there are any.
+    tested = next(found[part] for part in ("ood_test", "id_test", *reversed(found)) if part in found)
+    return Group(table, Text(tested["verdict"]))
 
 
 def _environments(found: dict[str, Any]) -> Any:
