@@ -28,6 +28,7 @@ def model(low: float, high: float, seeds: int = 3, extracts: bool = True) -> Any
         seeds=list(range(seeds)),
         method=SimpleNamespace(extracts=extracts),
         gauge=SimpleNamespace(level=0.05),
+        shares={},
     )
 
 
@@ -49,6 +50,29 @@ def test_the_verdict_follows_the_comparison(low: float, high: float, tone: str, 
     assert found["tone"] == tone
     assert found["headline"].startswith(start)
     assert figures(model(low, high), None, WORDS)[0]["tone"] == tone
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "worse", "tone", "said"),
+    [
+        (0.01, 0.1, 0.0, "good", "Better than each of its methods on new scaffolds"),
+        (-0.1, -0.01, 0.999, "poor", "use --member forest"),
+        (-0.1, -0.001, 0.96, "fair", "Use the mixture"),  # not beyond noise, for the best of two rivals
+        (-0.05, 0.05, 0.4, "fair", "No clear difference from the best of its methods on new scaffolds"),
+    ],
+)
+def test_a_mixture_is_judged_against_the_best_of_its_methods(
+    low: float, high: float, worse: float, tone: str, said: str
+) -> None:
+    mixed = model(0.01, 0.1)
+    mixed.shares = {"forest": 0.5, "erm": 0.5}
+    rival = {"difference": (low + high) / 2, "low": low, "high": high, "worse": worse}
+    erm = {"difference": 0.2, "low": 0.1, "high": 0.3, "worse": 0.0}
+    mixed.report_data["comparisons"] = {"erm": erm, "forest": rival}
+    found = verdict(mixed, "mix", WORDS)
+    assert found["tone"] == tone
+    assert said in found["headline"] + found["advice"]
+    assert figures(mixed, None, WORDS)[0]["tone"] == tone
 
 
 def test_too_few_runs_are_not_judged() -> None:

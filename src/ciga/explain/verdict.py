@@ -11,9 +11,9 @@ from ciga.explain.render import known, number, percent, signed
 from ciga.explain.words import GUESSING, Words, method_name, metric_name
 from ciga.models.model import Model
 from ciga.models.report_data import rule_of
-from ciga.models.summary import interval
+from ciga.models.summary import beyond, interval
 from ciga.models.types import ReportData
-from ciga.scoring.stats import LEAST
+from ciga.scoring.stats import LEAST, Verdict
 
 SHOWN = 4
 #: From this share of flagged graphs on, a set is called unlike the training data.
@@ -30,6 +30,8 @@ def verdict(model: Model, method: str, words: Words) -> dict[str, str]:
             "headline": "This model comes without a record of its training.",
             "advice": "What it makes of these data is below; how well it does on others is not known.",
         }
+    if model.shares and _known(report_data) and len(model.seeds) >= LEAST:
+        return _mixture(_known(report_data), where)
     if not comparison or comparison["difference"] is None:
         return {
             "tone": "open",
@@ -67,6 +69,38 @@ def verdict(model: Model, method: str, words: Words) -> dict[str, str]:
     }
 
 
+def _known(report_data: ReportData) -> dict[str, Verdict]:
+    """The comparisons that came to a number; in JSON, None stands for what is none."""
+    found = report_data.get("comparisons", {})
+    return {name: c for name, c in found.items() if c["difference"] is not None}
+
+
+def _mixture(found: Mapping[str, Verdict], where: str) -> dict[str, str]:
+    """The verdict on a mixture: against the best of its methods, as the advice of `ciga fit` has it."""
+    rival, gap = min(found.items(), key=lambda item: item[1]["difference"])
+    low, high = (math.nan if gap[end] is None else gap[end] for end in ("low", "high"))
+    told = f"{signed(gap['difference'])}, 95 % interval {signed(low)} to {signed(high)}"
+    best = method_name(rival)
+    if low > 0:
+        return {
+            "tone": "good",
+            "headline": f"Better than each of its methods on {where}.",
+            "advice": f"The lead over the best of them, {best}, is larger than chance explains ({told}).",
+        }
+    if (gap["worse"] or 0.0) >= beyond(len(found)):
+        return {
+            "tone": "poor",
+            "headline": f"One of its methods, {best}, does better alone on {where}.",
+            "advice": f"The gap is larger than chance explains ({told}): use --member {rival}.",
+        }
+    return {
+        "tone": "fair",
+        "headline": f"No clear difference from the best of its methods on {where}.",
+        "advice": f"The difference from that one, {best}, may be chance ({told}). Use the mixture: which "
+        "method will be best on the next data is not known beforehand.",
+    }
+
+
 def figures(model: Model, examined: Examined | None, words: Words) -> list[dict[str, str]]:
     """The three numbers: score, whether the highlights are reasons, share unlike training.
 
@@ -98,6 +132,8 @@ def _score(model: Model, words: Words) -> dict[str, str]:
     comparison = report_data.get("comparison")
     low, high = (comparison["low"], comparison["high"]) if comparison else (None, None)
     tone = _tone(low, high, len(model.seeds))
+    if model.shares and tone != "open":
+        tone = _mixture(_known(report_data), "")["tone"]
     name = f"{metric_name(metric)} on {words.part(where)}"
     return {"name": name, "value": number(mine["mean"]), "about": "; ".join(said), "tone": tone}
 

@@ -167,6 +167,11 @@ def advice(
     return f"{method} does not beat ERM on {where} beyond noise ({gap}, {bounds}): {why}{NEXT}"
 
 
+def beyond(rivals: int) -> float:
+    """From which probability on the best of several rivals is better beyond noise (Bonferroni's rule)."""
+    return 1 - (1 - stats.CONFIDENCE) / 2 / rivals
+
+
 def advice_among(
     shipped: str, comparisons: Mapping[str, Verdict], seeds: int, where: str, metric: str
 ) -> str:
@@ -194,7 +199,7 @@ def advice_among(
             f"--seeds {LEAST} or more to see how much of that is luck."
         )
     gap = f"{gap}, 95 % interval {best['low']:+.3f} to {best['high']:+.3f}"
-    if best["worse"] >= 1 - (1 - stats.CONFIDENCE) / 2 / len(known):
+    if best["worse"] >= beyond(len(known)):
         return f"{rival} is better than {shipped} on {where} beyond noise ({gap}): use --member {rival}."
     beaten = [name for name, v in known.items() if v["low"] > 0]
     if len(beaten) == len(known):
