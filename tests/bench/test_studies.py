@@ -62,7 +62,7 @@ def test_the_rows_are_what_they_are_called() -> None:
         assert row == "erm" or settings["classifier_input"] == "raw"
     for row in ("v1", "complement"):  # what is held differs from what is not in nothing else
         held = features[f"{row}-held"].items() - features[row].items()
-        assert dict(held) == {"settle": True, "trial": 15, "starts": 1}
+        assert dict(held) == {"settle": True, "trial": 8, "starts": 3}
     assert "erm" in common_methods()
 
 
