@@ -33,6 +33,7 @@ from ciga.cli.bench_options import (
 )
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
 from ciga.cli.screen import complain, next_step, warn
+from ciga.errors import CigaError, UsageError, counted
 
 if TYPE_CHECKING:
     from ciga.bench.grid import Variation
@@ -78,7 +79,6 @@ def bench(
         return
     from ciga.bench import paper
     from ciga.bench.grid import plans
-    from ciga.errors import UsageError
 
     records = records_in(runs_dir, results)
     if name is None:
@@ -172,7 +172,6 @@ def table(
     from ciga.bench import paper
     from ciga.bench.render import render
     from ciga.bench.tables import fill
-    from ciga.errors import UsageError
 
     shown = paper.exhibit(name)
     name = shown.name
@@ -312,7 +311,7 @@ def _run(
         )
         state = pool.run()
     typer.echo(
-        f"{name}: {state.total} runs, {state.recorded} recorded before, {state.done} done now, "
+        f"{name}: {counted(state.total, 'run')}, {state.recorded} recorded before, {state.done} done now, "
         f"{len(state.failed)} failed, {state.not_started} not started.",
         err=True,
     )
@@ -325,7 +324,6 @@ def _prepare(shown: Any, variation: Variation, datasets: Sequence[str]) -> None:
     """The statistics need no run, only the data."""
     from ciga.bench.datasets import build
     from ciga.cli.progress import epoch_bar
-    from ciga.errors import CigaError
 
     for column in shown.columns:
         if not datasets or column.dataset in names(datasets):
