@@ -16,7 +16,7 @@ from ciga.methods.base import methods
 
 @pytest.fixture(scope="session")
 def toy() -> Splits:
-    """SPMotif with twenty training graphs a class, test graphs no larger than the others."""
+    """SPMotif with twenty training graphs per class, test graphs no larger than the others."""
     return load("spmotif-struc", train_per_class=20, val_per_class=6, test_per_class=6, size_shift=False)
 
 

@@ -27,7 +27,7 @@ from ciga.files import atomic
 COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": open_xz, ".bz2": bz2.open}
 #: A table's suffix (before a compression's) and its delimiter; None: the header shows it.
 DELIMITERS: dict[str, str | None] = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
-#: One molecule a line: its SMILES, white space, its name.
+#: One molecule per line: its SMILES, white space, its name.
 MOLECULES = ".smi"
 SUFFIXES = (*DELIMITERS, MOLECULES, ".parquet", ".pq")
 MISSING = frozenset({"", "na", "n/a", "nan", "null"})
@@ -237,7 +237,7 @@ def _csv_chunks(
     yield chunk
 
 
-# ---------------------------------------------------------------- one molecule a line
+# ---------------------------------------------------------------- one molecule per line
 
 
 def _smi_names(first: bytes) -> tuple[list[str], bool]:
