@@ -13,8 +13,8 @@ from ciga.data import Splits, load
 from ciga.data.dataset import datasets
 from ciga.methods.base import methods
 
-# A test has one core, and so has every process it starts: workers take longer to start than what tests have them
-# do. Tests of workers say how many they want.
+# A test has one core, and so has every process it starts: workers take longer to start than what tests have
+# them do. Tests of workers say how many they want.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 
 
