@@ -1,4 +1,4 @@
-"""Tables as text, delimited (CSV, TSV) or one molecule per line (.smi): row by row, good ones and bad ones."""
+"""Tables as text, delimited (CSV, TSV) or one molecule per line (.smi): row by row, good and bad ones."""
 
 from __future__ import annotations
 
