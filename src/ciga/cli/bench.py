@@ -78,6 +78,7 @@ def bench(
         exhibits(runs_dir, results)
         return
     from ciga.bench import paper
+    from ciga.bench.exhibit import PaperTable, Statistics
     from ciga.bench.grid import plans
 
     records = records_in(runs_dir, results)
@@ -90,7 +91,7 @@ def bench(
     name = shown.name
     wanted = parse_seeds(seeds)
     own = own_of(shown, row, column)
-    if isinstance(shown, paper.Statistics):
+    if isinstance(shown, Statistics):
         _prepare(shown, variation, datasets)
         next_step(f"ciga table {name}", "counts them")
         return
@@ -105,7 +106,7 @@ def bench(
         cells, wanted = part.cells, wanted or part.seeds
         variation = replace(variation, settings={**part.settings, **variation.settings})
         typer.echo(f"quick slice of {name}: {part.words}.", err=True)
-    elif isinstance(shown, paper.PaperTable):
+    elif isinstance(shown, PaperTable):
         cells = shown.cells(names(methods), names(datasets), own)
     else:
         cells = shown.cells(names(methods), names(datasets))
@@ -170,6 +171,7 @@ def table(
     Without options that say which runs are meant, those of the last `ciga bench` of this table are.
     """
     from ciga.bench import paper
+    from ciga.bench.exhibit import Figure, PaperTable, Statistics
     from ciga.bench.render import render
     from ciga.bench.tables import fill
 
@@ -183,7 +185,7 @@ def table(
         last = recall(runs_dir, name)
         variation, row, column = last.variation, row or last.rows, column or last.columns
         also = None if all_ else last.named
-        if not wanted and last.seeds and not isinstance(shown, paper.Figure | paper.Statistics):
+        if not wanted and last.seeds and not isinstance(shown, Figure | Statistics):
             wanted = sorted({*shown.seeds, *last.seeds})
     own = own_of(shown, row, column)
     form = format_
@@ -191,7 +193,7 @@ def table(
         form = "screen" if out is None and sys.stdout.isatty() else "md"
     if form == "screen" and out is not None:
         raise UsageError("--format screen is for a terminal: with --out use md, latex, html or csv.")
-    if isinstance(shown, paper.Statistics):
+    if isinstance(shown, Statistics):
         from ciga.bench.datasets import statistics_table, statistics_view
 
         if form == "screen":
@@ -203,7 +205,7 @@ def table(
             next_step(f"ciga data stats {shown.columns[0].dataset}", "shows one of them in detail")
             return
         text = statistics_table(shown, form, names(datasets), variation)
-    elif isinstance(shown, paper.PaperTable):
+    elif isinstance(shown, PaperTable):
         result = fill(
             shown,
             records,
@@ -229,7 +231,7 @@ def table(
         raise UsageError(f"{name} is a figure: draw it with  ciga figure {name} --out DIR.")
     if out is None:
         sys.stdout.write(text)
-        if isinstance(shown, paper.PaperTable) and form == "md":
+        if isinstance(shown, PaperTable) and form == "md":
             advise_table(shown, result, records, wanted)
     else:
         from ciga.files import atomic
@@ -237,7 +239,7 @@ def table(
         with atomic(out) as temporary:
             temporary.write_text(text, encoding="utf-8")
         typer.echo(f"written: {out}", err=True)
-        if isinstance(shown, paper.PaperTable):
+        if isinstance(shown, PaperTable):
             advise_table(shown, result, records, wanted)
 
 

@@ -162,7 +162,7 @@ def read_rejected(path: Path) -> list[Rejected]:
 
 
 def _text_chunks(
-    names: Sequence[str], rows: Iterable[text_tables.Row], path: Path, columns: Sequence[str], size: int
+    names: Sequence[str], rows: Iterable[text_tables.TextRow], path: Path, columns: Sequence[str], size: int
 ) -> Iterator[Table]:
     """The wanted columns of rows that were read as text.
 

@@ -20,7 +20,7 @@ SUFFIXES = (*DELIMITERS, MOLECULES)
 FIELD_LIMIT = 1 << 20
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """A row as it was read: its line (from 1), its cells, and why it cannot be used, if it cannot."""
 
     line: int
@@ -36,7 +36,7 @@ def names_of(binary: IO[bytes], path: Path, kind: str) -> list[str]:
     return _header(binary, path, DELIMITERS[kind])[0]
 
 
-def rows_of(binary: IO[bytes], path: Path, kind: str) -> tuple[list[str], Iterator[Row]]:
+def rows_of(binary: IO[bytes], path: Path, kind: str) -> tuple[list[str], Iterator[TextRow]]:
     """The names of the columns of a file of this kind (one of `SUFFIXES`), and its rows."""
     if kind == MOLECULES:
         lines = limits.lines(binary, path)
@@ -71,7 +71,7 @@ def _header(binary: IO[bytes], path: Path, delimiter: str | None) -> tuple[list[
 
 def _delimited_rows(
     binary: IO[bytes], path: Path, names: Sequence[str], mark: str, line: int
-) -> Iterator[Row]:
+) -> Iterator[TextRow]:
     # surrogateescape keeps bytes that are not UTF-8, so that one such row spoils no other
     text = io.TextIOWrapper(binary, encoding="utf-8", errors="surrogateescape", newline="")
     csv.field_size_limit(FIELD_LIMIT)
@@ -89,11 +89,13 @@ def _delimited_rows(
                     f"{path}, row {start}: a quotation mark opens here and does not close where it should "
                     f"({error}): mend this row."
                 ) from None
-            yield Row(start, [], ("broken quotation marks", f"{error}: double those inside a quoted cell"))
+            yield TextRow(
+                start, [], ("broken quotation marks", f"{error}: double those inside a quoted cell")
+            )
             continue
         if cells and (len(cells) > 1 or cells[0].strip()):  # an empty line is no row
             fault = _fault(cells, names)
-            yield Row(start, cells, fault, mark.join(cells) if fault else "")
+            yield TextRow(start, cells, fault, mark.join(cells) if fault else "")
 
 
 def _molecule_names(first: bytes) -> tuple[list[str], bool]:
@@ -104,13 +106,13 @@ def _molecule_names(first: bytes) -> tuple[list[str], bool]:
     return ["smiles", "name"], False
 
 
-def _molecule_rows(first: bytes, lines: Iterator[bytes], names: Sequence[str]) -> Iterator[Row]:
+def _molecule_rows(first: bytes, lines: Iterator[bytes], names: Sequence[str]) -> Iterator[TextRow]:
     for line, raw in enumerate(chain([first], lines), 1):
         text = raw.decode("utf-8-sig" if line == 1 else "utf-8", "surrogateescape").strip()
         if text:
             cells = text.split(None, len(names) - 1)
             cells += [""] * (len(names) - len(cells))
-            yield Row(line, cells, _fault(cells, names), text)
+            yield TextRow(line, cells, _fault(cells, names), text)
 
 
 def _fault(cells: Sequence[str], names: Sequence[str]) -> tuple[str, str] | None:
