@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ciga.bench import paper
-from ciga.bench.paper import Figure, PaperTable, exhibit, exhibits, main_tables
+from ciga.bench.exhibit import Figure, PaperTable
+from ciga.bench.paper import exhibit, exhibits, main_tables
 from ciga.bench.tables import lower
 from ciga.errors import UsageError
 from ciga.scoring.stats import ranks

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ciga.bench.paper import PaperTable, common_methods, exhibit, main_tables
+from ciga.bench.exhibit import PaperTable
+from ciga.bench.paper import common_methods, exhibit, main_tables
 from ciga.runs.plan import plan
 from tests.helpers import ciga
 

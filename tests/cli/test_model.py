@@ -11,7 +11,6 @@ import pytest
 
 from ciga.estimator import GraphOODClassifier
 from ciga.models.model import Model
-from ciga.runs.pool import several
 from tests.helpers import ciga
 from tests.small_models import toy_splits, write_molecules
 
@@ -23,7 +22,6 @@ SHORT = ["--set", "layers=1", "--set", "width=8", "--epochs", "2", "--data", "fr
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(several, "cores", lambda: 1)  # workers would take longer to start than all of this
     write_molecules(tmp_path / "mols.csv")
     return tmp_path
 

@@ -7,19 +7,9 @@ from pathlib import Path
 from textwrap import fill as fill_words
 from typing import Any
 
+from ciga.bench.exhibit import Column, Exhibit, Figure, Panel, PaperTable, Picture, Statistics
 from ciga.bench.grid import Variation, configs
-from ciga.bench.paper import (
-    Column,
-    Exhibit,
-    Figure,
-    Panel,
-    PaperTable,
-    Picture,
-    Statistics,
-    common_methods,
-    main_tables,
-    rows,
-)
+from ciga.bench.paper import common_methods, main_tables, rows
 from ciga.bench.ranks import draw_ranks
 from ciga.bench.tables import DEFAULT, fill, lower, score
 from ciga.errors import CigaError, UsageError

@@ -69,7 +69,7 @@ def main() -> None:
         os.execve(sys.executable, command, {**os.environ, "PYTHONUTF8": "1"})
     warnings.showwarning = show_warning
     try:
-        app(standalone_mode=True)
+        app(standalone_mode=True, prog_name="ciga")  # however it was started: python -m ciga, too
     except SystemExit as stop:
         if stop.code == 130:  # what typer makes of Ctrl-C, without a word
             warn("\nciga: stopped. The same command continues where this one left off.")

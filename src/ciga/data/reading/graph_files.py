@@ -113,7 +113,7 @@ def _from_store(path: Path) -> GraphFile:
     return GraphFile(kept, values, (good + 1).tolist(), sorted(rejected, key=lambda r: r.row))
 
 
-# ---------------------------------------------------------------- one object a graph
+# ---------------------------------------------------------------- one object per graph
 
 
 def read_graph_chunks(
