@@ -1,12 +1,12 @@
-"""Which network for tables of molecules? The same settings for each method, judged by validation rows alone.
+"""Which network for tables of molecules? The same settings for each method, judged by validation rows only.
 
-    CIGA_DATA=... python -m benchmarks.search_molecules --tables bace:cluster,bbbp:cluster --methods erm,ciga-v2 \
+    CIGA_DATA=... python -m benchmarks.search_molecules --tables bace:cluster --methods erm,ciga-v2 \\
         --try "" --try "averaging=0.99" --try "averaging=0.99 width=128"
 
-Each `--try` changes the preset `own-data` for every method alike. The test rows are left out before anything is
-trained. The validation rows are halved: one half chooses the epoch, the other scores it, and the other way
-round. Records go to `benchmarks/molecules-search.jsonl`, one line for each table, method and try; lines that are
-there already are not measured again.
+Each `--try` changes the preset `own-data` for every method alike. The test rows are left out before anything
+is trained. The validation rows are halved: one half chooses the epoch, the other scores it, and the other way
+round. Records go to `benchmarks/molecules-search.jsonl`, one line for each table, method and try; lines that
+are there already are not measured again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def without_test(splits: Splits) -> Splits:
-    """No test rows; the validation rows in halves, of which the second stands in the place of the test rows."""
+    """No test rows; the validation rows in halves, the second of them in the place of the test rows."""
     whole = splits["ood_val"]
     order = torch.randperm(whole.num_graphs, generator=torch.Generator().manual_seed(0))
     first, second = (whole.subset(rows.sort().values) for rows in order.chunk(2))

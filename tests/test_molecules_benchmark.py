@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import molecules, search_molecules
-
 from ciga.models.shift import MEASURES
 
 pytest.importorskip("rdkit", reason="rdkit is missing: pip install 'ciga[molecules]'")
