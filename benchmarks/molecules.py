@@ -19,7 +19,7 @@ import platform
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from ciga.graphs.splits import Splits
 from ciga.models.fit import fit_ensemble
 from ciga.models.model import Model
 from ciga.models.report_data import AUTO, rule_of
+from ciga.models.shift import MEASURES
 from ciga.models.summary import ensemble_score
 from ciga.runs.records import versions
 
@@ -75,11 +76,11 @@ def main(words: Sequence[str] | None = None) -> None:
                 if not _has(given.out, {**wanted, "tool": AUTO}):
                     settings = {} if given.epochs is None else {"epochs": given.epochs}
                     ours = measure(dataset, data, given.seeds, given.runs_dir, settings)
-                    append(given.out, [{**wanted, **line} for line in ours])
+                    keep(given.out, wanted, ours)
                 if given.chemprop and not _has(given.out, {**wanted, "tool": "chemprop"}):
                     rows = make(dataset, data).build()
                     theirs = chemprop(given.chemprop, rows, given.seeds, Path(scratch))
-                    append(given.out, [{**wanted, **line} for line in theirs])
+                    keep(given.out, wanted, theirs)
 
 
 def source(table: str, split: str, scratch: Path) -> tuple[str, Line]:
@@ -110,6 +111,7 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line
     model = fit_ensemble(dataset, AUTO, seeds=seeds, data=data, runs_dir=runs_dir, settings=settings)
     wall = time.perf_counter() - start
     told = model.report_data
+    splits = make(dataset, data).build()
     for tool, found in told["ensembles"].items():
         single = told["scores"][tool][rule_of(told, tool)]["ood_test"]["roc_auc"]
         seconds = told["seconds"].get(tool) or [s for some in told["seconds"].values() for s in some]
@@ -122,9 +124,27 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line
             "id_val": found["id_val"]["mean"] if "id_val" in found else None,
             "seconds": round(sum(seconds), 1),
             "shares": model.shares if tool == AUTO else None,
+            "flagged": told["flagged"]["ood_test"]["any"] if tool == AUTO else None,
+            "told_apart": told_apart(model, splits) if tool == AUTO else None,
             "against_auto": None if tool == AUTO else told["comparisons"][tool],
             "wall": round(wall, 1),
         }
+
+
+def told_apart(model: Model, splits: Splits) -> dict[str, float]:
+    """How well each measure of the gauge tells test rows from rows like training: AUROC, 0.5 is chance."""
+    gauge, alone = model.gauge, model.only(model.method_name)
+    assert gauge is not None
+    usual, shifted = (
+        torch.cat([gauge.measure(b, alone.embed(b)).ratio for b in splits[part].batches(256)])
+        for part in ("id_val", "ood_test")
+    )
+    where = np.repeat([0, 1], [len(usual), len(shifted)])
+    ratio = torch.cat([usual, shifted]).nan_to_num().numpy()  # infinitely far is further than all others
+    return {
+        name: round(float(roc_auc_score(where, ratio[:, i])), 4)
+        for i, name in enumerate(MEASURES[: ratio.shape[1]])
+    }
 
 
 def _outline(model: Model) -> Line:
@@ -200,6 +220,15 @@ def _run(command: list[str], place: Path) -> None:
         raise SystemExit(f"chemprop failed:\n{done.stderr[-2000:]}")
 
 
+def keep(file: Path, wanted: Line, found: Iterable[Line]) -> None:
+    """What was measured goes to the file and to the screen."""
+    lines = [{**wanted, **line} for line in found]
+    append(file, lines)
+    for line in lines:
+        place = f"{line['table']} {line['split']} {line['tool']}"
+        print(f"{place}: {line['roc_auc']['mean']:.3f}, {line['seconds']} s", flush=True)
+
+
 def read(file: Path = RECORDS) -> list[Line]:
     """All lines of a file of records; none where there is no file."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
@@ -210,9 +239,6 @@ def append(file: Path, lines: Sequence[Line]) -> None:
     told = [json.dumps(line) for line in (*read(file), *lines)]
     with atomic(file) as beside:
         beside.write_text("\n".join(told) + "\n")
-    for line in lines:
-        place = f"{line['table']} {line['split']} {line['tool']}"
-        print(f"{place}: {line['roc_auc']['mean']:.3f}, {line['seconds']} s", flush=True)
 
 
 def _has(file: Path, wanted: Mapping[str, Any]) -> bool:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import molecules
+from benchmarks import molecules, search_molecules
+from ciga.models.shift import MEASURES
 
 pytest.importorskip("rdkit", reason="rdkit is missing: pip install 'ciga[molecules]'")
 #: Stands in for an interpreter that has chemprop: it checks the call and answers with fixed probabilities.
@@ -63,6 +64,8 @@ def test_every_tool_is_measured_once_on_the_same_rows(table: Path) -> None:
     assert lines["chemprop"]["roc_auc"]["mean"] == 1.0, "oxygen decides"
     assert lines["chemprop"]["versions"]["chemprop"] == "9.9"
     assert sum(lines["auto"]["shares"].values()) == pytest.approx(1)
+    assert set(lines["auto"]["told_apart"]) == set(MEASURES)
+    assert lines["auto"]["told_apart"]["size"] > 0.9, "a split by size"
     before = out.read_bytes()
     molecules.main(words)
     assert out.read_bytes() == before
@@ -110,3 +113,27 @@ def test_a_part_of_a_large_table_is_always_the_same(table: Path) -> None:
     assert len(first) == 40
     with Path(molecules.source("bace", "size", table)[1]["path"]).open(newline="") as file:
         assert json.dumps(list(csv.DictReader(file))) == json.dumps(first)
+
+
+def test_the_search_sees_no_test_row_and_tries_the_same_for_every_method(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset, data = molecules.source("bace", "size", table)
+    whole = molecules.make(dataset, data).build()
+    left = search_molecules.without_test(whole)
+    smiles = {part: set(left[part].columns["smiles"]) for part in left}
+    assert smiles["ood_val"] | smiles["ood_test"] == set(whole["ood_val"].columns["smiles"])
+    assert not smiles["ood_val"] & smiles["ood_test"]
+    assert not set.union(*smiles.values()) & set(whole["ood_test"].columns["smiles"])
+
+    out = table / "search.jsonl"
+    words = ["--tables", "bace:size", "--methods", "erm,ciga-v1", "--seeds", "1", "--out", str(out)]
+    words += ["--try", "epochs=1", "--try", "epochs=1 width=8"]
+    search_molecules.main(words)
+    tried = [(line["method"], line["try"]) for line in molecules.read(out)]
+    settings = [{"epochs": "1"}, {"epochs": "1", "width": "8"}]
+    assert tried == [(method, values) for values in settings for method in ("erm", "ciga-v1")]
+    before = out.read_bytes()
+    search_molecules.main(words)
+    assert out.read_bytes() == before
+    assert "1 tables: " in capsys.readouterr().out

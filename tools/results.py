@@ -9,6 +9,10 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- search: FILE -->` | the settings tried for each method, best first, by scores on held-out graphs |
 | `<!-- guide: FILE -->` | how well those scores predicted the test scores |
 | `<!-- thresholds: FILE ... -->` | scores beside one that does not depend on a threshold |
+| `<!-- molecules: FILE -->` | every tool on tables of molecules (`benchmarks.molecules`) |
+| `<!-- gauge: FILE -->` | how well each measure of shift told those tables' test rows from others |
+| `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
+| `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
 
@@ -34,6 +38,9 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/practitioner.md", "results/NOTEBOOK.md"))
 ]
 MOLECULES = re.compile(r"(<!-- molecules: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+GAUGE = re.compile(r"(<!-- gauge: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COMMANDS = re.compile(r"(<!-- commands: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+TRIES = re.compile(r"(<!-- tries: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BRIEF = re.compile(r"(<!-- brief: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SEARCH = re.compile(r"(<!-- search: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -201,6 +208,53 @@ def _auc(found: dict[str, float], best: float) -> str:
     return f"{text} ({found['low']:.2f}–{found['high']:.2f})"
 
 
+def gauge(file: Path) -> str:
+    """Of each table and split: flagged rows, the loss in score, and the AUROC of "is a test row"."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    shown = [line for line in lines if line.get("told_apart")]
+    measures = list(dict.fromkeys(name for line in shown for name in line["told_apart"]))
+    head = ["table, split", "flagged", "loss in ROC AUC", *(f"by {name}" for name in measures)]
+    out = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
+    for line in shown:
+        loss = line["id_val"] - line["roc_auc"]["mean"]
+        cells = [f"{100 * line['flagged']:.0f} %", f"{loss:.2f}"]
+        cells += [f"{line['told_apart'][name]:.2f}" for name in measures]
+        out.append(f"| {line['table']}, {line['split']} | {' | '.join(cells)} |")
+    return "\n".join(out) + "\n"
+
+
+def commands(file: Path) -> str:
+    """The commands and their seconds."""
+    found = json.loads(file.read_text())
+    out = ["| command | seconds |", "|---|---:|"]
+    out += [f"| `{line['command']}` | {line['seconds']:.0f} |" for line in found["commands"]]
+    return "\n".join(out) + f"\n\nMeasured on {found['cores']} cores with {found['rows']:,} molecules.\n"
+
+
+def tries(file: Path) -> str:
+    """Settings of networks for molecules, best first by the mean of both scores; a line has all tables."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    places = list(dict.fromkeys(f"{line['table']} {line['split']}" for line in lines))
+    out = [
+        f"| method | changed | seeds | {' | '.join(places)} | mean |",
+        "|---|---|---:|" + "---:|" * (len(places) + 1),
+    ]
+    by: dict[tuple[str, str, int], dict[str, Any]] = defaultdict(dict)
+    for line in lines:
+        changed = " ".join(f"{key}={value}" for key, value in line["try"].items())
+        by[line["method"], changed, line["seeds"]][f"{line['table']} {line['split']}"] = line
+    rows = []
+    for (method, changed, seeds), found in by.items():
+        cells = [
+            f"{found[p]['ood_val']:.3f}, {found[p]['id_val']:.3f}" if p in found else "–" for p in places
+        ]
+        whole = len(found) == len(places)
+        both = mean((line["ood_val"] + line["id_val"]) / 2 for line in found.values()) if whole else 0.0
+        cells.append(f"{both:.3f}" if whole else "–")
+        rows.append((method, -both, f"| {method} | {changed or '–'} | {seeds} | {' | '.join(cells)} |"))
+    return "\n".join([*out, *(row for _, _, row in sorted(rows))]) + "\n"
+
+
 def spent() -> str:
     """One sentence: the runs and core-hours of all records."""
     files = lists_of_records(ROOT / "results")
@@ -218,6 +272,8 @@ def filled(page: str) -> str:
     )
     page = BRIEF.sub(lambda m: m[1] + "\n" + brief(m[2], m[3], m[4]) + "\n" + m[5], page)
     page = MOLECULES.sub(lambda m: m[1] + "\n" + molecules(ROOT / m[2]) + "\n" + m[3], page)
+    for pattern, made in ((GAUGE, gauge), (COMMANDS, commands), (TRIES, tries)):
+        page = pattern.sub(lambda m, made=made: m[1] + "\n" + made(ROOT / m[2]) + "\n" + m[3], page)
     page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 

@@ -15,7 +15,7 @@ from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import GraphStore
 from ciga.methods.base import make
 from ciga.methods.forest import Forest, table
-from ciga.methods.forest.fingerprint import CHEMICAL, CONSTANT, ROWS, Naming, fingerprints
+from ciga.methods.forest.fingerprint import CHEMICAL, CONSTANT, ROWS, Naming, fingerprints, totals
 from ciga.methods.forest.trees import ForestNetwork
 from ciga.models.folder import load_network
 from ciga.nn.encoder import Backbone, Spec
@@ -56,6 +56,41 @@ def test_probabilities_are_those_of_scikit_learn(classes: int, weight: str) -> N
         expected = forest.predict_proba(table(network, data[part]))
         mine = network(data[part].batch(slice(None))).softmax(1)
         assert np.abs(mine.numpy() - expected).max() < 1e-6
+
+
+def test_totals_of_continuous_features_fall_on_the_side_where_scikit_learn_has_them() -> None:
+    from sklearn.ensemble import RandomForestClassifier
+
+    graphs = [random_graph(5 + i % 3, 6, i, features=2, y=i % 2) for i in range(60)]
+    for graph in graphs:
+        graph.x = 1 + graph.x * 1e-6  # many thresholds lie between two neighbouring floats
+    store = GraphStore.from_pyg(graphs)
+    data = Splits({"train": store.subset(slice(0, 40)), "id_val": store.subset(slice(40, 60))}, Task(2))
+    network = fit(make("forest", {"trees": 30, "bits": 8}), data, seed=1).network()
+    assert isinstance(network, ForestNetwork)
+    assert int(network.feature.max()) >= 8, "no tree asks for a total"
+    forest = RandomForestClassifier(30, random_state=1).fit(table(network, data.train), data.train.y.numpy())
+    for part in data:
+        expected = forest.predict_proba(table(network, data[part]))
+        assert np.abs(network(data[part].batch(slice(None))).softmax(1).numpy() - expected).max() < 1e-6
+
+
+def test_totals_are_sums_over_a_graph() -> None:
+    graph = random_graph(5, 4, 0, features=2)
+    graph.edge_attr = torch.arange(graph.num_edges * 3).view(-1, 3).float()
+    lone = graph.clone()
+    lone.x, lone.edge_index, lone.edge_attr = graph.x[:1], graph.edge_index[:, :0], graph.edge_attr[:0]
+    found = totals(GraphStore.from_pyg([graph, lone]).batch(slice(None)))
+    whole = [graph.num_nodes, graph.num_edges, *graph.x.sum(0).tolist(), *graph.edge_attr.sum(0).tolist()]
+    torch.testing.assert_close(found[0], torch.tensor(whole))
+    torch.testing.assert_close(found[1], torch.tensor([1.0, 0.0, *graph.x[0].tolist(), 0.0, 0.0, 0.0]))
+
+
+def test_without_totals_trees_see_the_fingerprint_alone() -> None:
+    data = splits()
+    network = fit(make("forest", {"trees": 5, "bits": 64, "totals": False}), data, seed=1).network()
+    assert isinstance(network, ForestNetwork)
+    assert table(network, data.train).shape == (24, 64)
 
 
 def test_a_class_that_training_lacks_is_never_predicted() -> None:
@@ -156,7 +191,7 @@ def test_a_forest_survives_its_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "place", "value"),
-    [("left", 1, 0), ("right", 0, 10**6), ("feature", 0, 64), ("root", 0, -1), ("naming", 0, 7)],
+    [("left", 1, 0), ("right", 0, 10**6), ("feature", 0, 64 + 2 + 3), ("root", 0, -1), ("naming", 0, 7)],
 )
 def test_trees_that_lead_nowhere_or_in_a_circle_are_refused(
     tmp_path: Path, name: str, place: int, value: int

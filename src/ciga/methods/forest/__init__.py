@@ -26,20 +26,24 @@ class Forest(Method[ForestNetwork]):
     """A random forest (Breiman, 2001) over counts of neighbourhoods (Rogers and Hahn, 2010).
 
     Atoms and bonds of molecules are named as in ECFP, nodes and edges of other graphs by their features where
-    these are discrete.
+    these are discrete. With `totals` the trees also see how large a graph is and the sums of its features,
+    such as the number of atoms of each element.
     """
 
-    summary = "random forest over Morgan/WL fingerprints with counts"
+    summary = "random forest over Morgan/WL fingerprints with counts, and totals"
     closed_form: ClassVar[bool] = True
+    revision = 2  # totals
 
     trees: int = tunable(300, [100, 300, 1000], low=1, high=10_000, help="number of trees")
     radius: int = tunable(2, [1, 2, 3], low=0, high=10, help="steps around a node that a column describes")
     bits: int = tunable(2048, [1024, 2048, 4096], low=8, high=2**16, help="columns of a fingerprint")
     leaf: int = tunable(1, [1, 2, 4], low=1, help="the fewest training graphs at a leaf")
+    totals: bool = tunable(True, [True, False], help="also see sizes, and sums of features over a graph")
     class_weight: str = tunable("none", ["none", "balanced"], choices=("none", "balanced"), help="of classes")
 
     def network(self, spec: Spec, backbone: Backbone) -> ForestNetwork:
-        return ForestNetwork(spec.classes, self.radius, self.bits)
+        totals = 2 + spec.features + spec.edge_features if self.totals else 0
+        return ForestNetwork(spec.classes, self.radius, self.bits, totals)
 
     def fit(self, network: ForestNetwork, context: Context, progress: Progress) -> None:
         from sklearn.ensemble import RandomForestClassifier
@@ -64,10 +68,10 @@ class Forest(Method[ForestNetwork]):
 
 @torch.no_grad()
 def table(network: ForestNetwork, store: GraphStore) -> Any:
-    """The fingerprints of all graphs [n, bits], for scikit-learn: full where there is room, else sparse."""
+    """What trees see of all graphs [n, columns], for scikit-learn: full where there is room, else sparse."""
     from scipy.sparse import csr_matrix, vstack
 
-    parts = (network.fingerprints(batch).cpu() for batch in store.batches(BATCH, chunk=1))
-    if store.num_graphs * network.bits <= FULL:
+    parts = (network.counts(batch).cpu() for batch in store.batches(BATCH, chunk=1))
+    if store.num_graphs * network.columns <= FULL:
         return torch.cat(list(parts)).numpy()
     return vstack([csr_matrix(part.numpy()) for part in parts]).tocsc()

@@ -1,7 +1,8 @@
 """Fingerprints of graphs: how often each kind of neighbourhood occurs, hashed to a fixed number of columns.
 
 A neighbourhood is a node, its neighbours, their neighbours, up to `radius` steps (Weisfeiler and Lehman; for
-molecules, Morgan's and ECFP's rule). The bonds that lead to the neighbours count, too.
+molecules, Morgan's and ECFP's rule). The bonds that lead to the neighbours count, too. Beside them stand
+totals: the number of nodes and edges, and the sum of each feature over them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ciga.graphs.names import are_labels, mix, row_names
 from ciga.graphs.refinement import refine
 from ciga.graphs.store import Batch, GraphStore
 from ciga.graphs.topology import Adjacency
+from ciga.nn.readout import sum_of
 
 #: What a node or an edge is called at first: all alike, by its row of features, or as ECFP names it.
 CONSTANT, ROWS, CHEMICAL = range(3)
@@ -87,3 +89,13 @@ def fingerprints(batch: Batch, naming: Naming, radius: int, bits: int) -> Tensor
     table = torch.zeros(batch.num_graphs * bits, device=name.device)
     table.index_add_(0, graph * bits + name.remainder(bits), torch.ones(name.numel(), device=name.device))
     return table.view(batch.num_graphs, bits)
+
+
+def totals(batch: Batch) -> Tensor:
+    """The numbers of nodes and edges of each graph, and the sums of their features, [G, 2 + F + D]."""
+    graphs = batch.num_graphs
+    counts = [torch.bincount(where, minlength=graphs) for where in (batch.batch, batch.edge_batch)]
+    columns = [torch.stack(counts, 1).to(batch.x.dtype), sum_of(batch.x, batch.batch, graphs)]
+    if batch.edge_attr is not None:
+        columns.append(sum_of(batch.edge_attr, batch.edge_batch, graphs))
+    return torch.cat(columns, 1)
