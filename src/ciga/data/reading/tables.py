@@ -78,8 +78,11 @@ def is_missing(text: str) -> bool:
 def read_table(path: str | Path, columns: Sequence[str]) -> Table:
     """The named columns of the whole file."""
     columns = list(dict.fromkeys(columns))
-    whole = Table({name: [] for name in columns})
+    whole, taken = Table({name: [] for name in columns}), 0
     for chunk in read_chunks(path, columns):
+        taken += sum(limits.TEXT * len(texts) + sum(map(len, texts)) for texts in chunk.values.values())
+        taken += limits.GRAPH * len(chunk.rejected)
+        limits.check(Path(path), taken, limits.KEPT)
         whole.rows += chunk.rows
         whole.rejected += chunk.rejected
         for name in columns:
@@ -200,10 +203,12 @@ def _csv_chunks(
     # surrogateescape keeps bytes that are not UTF-8, so that one such row spoils no other
     text = io.TextIOWrapper(binary, encoding="utf-8", errors="surrogateescape", newline="")
     csv.field_size_limit(FIELD_LIMIT)
-    reader = csv.reader(limits.lines(text, path), delimiter=mark, strict=True)
-    chunk, some = Table({name: [] for name in columns}), False
+    lines = limits.Lines(text, path)
+    reader = csv.reader(lines, delimiter=mark, strict=True)
+    chunk, some, held = Table({name: [] for name in columns}), False, 0
     while True:
         start = line + reader.line_num + 1
+        held, lines.row = held + lines.row, 0
         try:
             cells = next(reader)
             bad = _bad_row(cells, header)
@@ -229,9 +234,9 @@ def _csv_chunks(
             chunk.rows.append(start)
             for name, place in places.items():
                 chunk.values[name].append(cells[place].strip())
-        if len(chunk.rows) + len(chunk.rejected) >= size:
+        if len(chunk.rows) + len(chunk.rejected) >= size or held > limits.HELD:
             yield chunk
-            chunk = Table({name: [] for name in columns})
+            chunk, held = Table({name: [] for name in columns}), 0
     if not some:
         raise CigaError(f"{path} has a header but no rows.")
     yield chunk
@@ -250,8 +255,9 @@ def _smi_names(first: bytes) -> tuple[list[str], bool]:
 
 def _smi_chunks(binary: IO[bytes], path: Path, columns: Sequence[str], size: int) -> Iterator[Table]:
     names, places = ["smiles", "name"], {}
-    chunk, some = Table({name: [] for name in columns}), False
+    chunk, some, held = Table({name: [] for name in columns}), False, 0
     for line, raw in enumerate(limits.lines(binary, path), 1):
+        held += len(raw)
         if line == 1:
             names, said = _smi_names(raw)
             places = _places(names, columns, path)
@@ -269,9 +275,9 @@ def _smi_chunks(binary: IO[bytes], path: Path, columns: Sequence[str], size: int
             chunk.rows.append(line)
             for name, place in places.items():
                 chunk.values[name].append(cells[place].strip())
-        if len(chunk.rows) + len(chunk.rejected) >= size:
+        if len(chunk.rows) + len(chunk.rejected) >= size or held > limits.HELD:
             yield chunk
-            chunk = Table({name: [] for name in columns})
+            chunk, held = Table({name: [] for name in columns}), 0
     if not some:
         raise CigaError(f"{path} has no molecules.")
     yield chunk
