@@ -59,7 +59,7 @@ def test_the_rows_are_what_they_are_called() -> None:
         assert prices == {0.0, 1.0}
     features = {row.key: row.settings for row in study("table-features").rows}
     for row, settings in features.items():  # one gate for all, and the barrier wherever there is a part
-        assert (settings["node_features"], settings["gate_price"], settings["gate_speed"]) == (True, 3.0, 10.0)
+        assert [settings[k] for k in ("node_features", "gate_price", "gate_speed")] == [True, 3.0, 10.0]
         assert row == "erm" or settings["classifier_input"] == "raw"
     for row in ("v1", "complement"):  # what is held differs from what is not in nothing else
         held = features[f"{row}-held"].items() - features[row].items()

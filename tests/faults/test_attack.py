@@ -70,7 +70,9 @@ def test_a_planted_fault_is_found(fault: str, outcome: str, tmp_path: Path) -> N
     assert tally.sound == (outcome == "survived")
 
 
-@pytest.mark.parametrize("name", ["TU archive", "DrugOOD", "model folders", "records", "journals"])
+@pytest.mark.parametrize(
+    "name", ["TU archive", "DrugOOD", "model folders", "records", "journals", "graphs .pt", "parquet"]
+)
 def test_what_broke_a_reader_once_is_one_sentence_now(name: str, tmp_path: Path) -> None:
     reader = next(reader for reader in readers() if reader.name == name)
     tally = fuzz(reader, tmp_path / "fuzz", seed=0, tries=0)
@@ -133,7 +135,8 @@ def test_every_kind_of_file_is_attacked() -> None:
     names = {reader.name for reader in readers()}
     wanted = {
         "csv", "parquet", "graphs .json", "graphs .pt", "TU", "DrugOOD", "idx", "sentences", "pickles", "npz",
-        "model folders", "records", "checkpoints", "settings", "plugins", "journals", "caches",
+        "csv.xz", "csv.bz2", "smi.gz", "settings", "plugins", "journals", "caches",
+        "model folders", "mixtures", "report data", "records", "checkpoints",
     }  # fmt: skip
     assert wanted <= names
     assert len(lines()) >= 200

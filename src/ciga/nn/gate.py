@@ -32,11 +32,13 @@ class FeatureGate(nn.Module):
     batch norm takes out again, and what a column is worth would not be seen. Otherwise a gate is one number.
     """
 
+    speed: Tensor
+
     def __init__(self, columns: int, price: float, speed: float = 1.0) -> None:
         super().__init__()
         self.price = price
-        # Adam's steps do not depend on the scale of a gradient. A parameter that counts `speed` times moves the
-        # gate that much faster, under the optimiser that all others have.
+        # Adam's steps do not depend on the scale of a gradient. A parameter that counts `speed` times moves
+        # the gate that much faster, under the optimiser that all others have.
         self.openness = nn.Parameter(torch.full((columns,), OPEN / speed))  # [F]
         self.register_buffer("speed", torch.tensor(speed), persistent=speed != 1)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ciga.data.reading import parquet, text_tables
+from ciga.data.reading import limits, parquet, text_tables
 from ciga.data.reading.xz import open_xz
 from ciga.errors import CigaError, UsageError, unknown
 from ciga.files import atomic
@@ -73,8 +73,11 @@ def is_missing(text: str) -> bool:
 def read_table(path: str | Path, columns: Sequence[str]) -> Table:
     """The named columns of the whole file."""
     columns = list(dict.fromkeys(columns))
-    whole = Table({name: [] for name in columns})
+    whole, taken = Table({name: [] for name in columns}), 0
     for chunk in read_chunks(path, columns):
+        taken += sum(limits.TEXT * len(texts) + sum(map(len, texts)) for texts in chunk.values.values())
+        taken += limits.GRAPH * len(chunk.rejected)
+        limits.check(Path(path), taken, limits.KEPT)
         whole.rows += chunk.rows
         whole.rejected += chunk.rejected
         for name in columns:
@@ -174,9 +177,10 @@ def _text_chunks(
         size: rows of a chunk, those set aside included.
     """
     places = _places(names, columns, path)
-    chunk, some = Table({name: [] for name in columns}), False
+    chunk, some, held = Table({name: [] for name in columns}), False, 0
     for line, cells, fault, text in rows:
         some = True
+        held += sum(map(len, cells))
         if fault:
             reason, detail = fault
             chunk.rejected.append(Rejected(line, reason, _short(text), detail, str(path), tuple(cells)))
@@ -184,9 +188,9 @@ def _text_chunks(
             chunk.rows.append(line)
             for name, place in places.items():
                 chunk.values[name].append(cells[place].strip())
-        if len(chunk.rows) + len(chunk.rejected) >= size:
+        if len(chunk.rows) + len(chunk.rejected) >= size or held > limits.HELD:
             yield chunk
-            chunk = Table({name: [] for name in columns})
+            chunk, held = Table({name: [] for name in columns}), 0
     if not some:
         molecules = _suffixes(path)[0] == text_tables.MOLECULES
         raise CigaError(f"{path} has {'no molecules' if molecules else 'a header but no rows'}.")

@@ -75,9 +75,10 @@ def _delimited_rows(
     # surrogateescape keeps bytes that are not UTF-8, so that one such row spoils no other
     text = io.TextIOWrapper(binary, encoding="utf-8", errors="surrogateescape", newline="")
     csv.field_size_limit(FIELD_LIMIT)
-    reader = csv.reader(limits.lines(text, path), delimiter=mark, strict=True)
+    lines = limits.Lines(text, path)
+    reader = csv.reader(lines, delimiter=mark, strict=True)
     while True:
-        start = line + reader.line_num + 1
+        start, lines.row = line + reader.line_num + 1, 0
         try:
             cells = next(reader)
         except StopIteration:
