@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import typer
 
-from ciga.cli import bench, catalog, data, model, run, runs, tune
+from ciga.cli import bench, catalog, data, fit, model, run, runs, tune
 from ciga.cli.help import Command, Group
 from ciga.cli.screen import complain, show_warning, warn
 from ciga.errors import UsageError, os_sentence, sentence
@@ -29,7 +29,7 @@ app.command("methods")(catalog.methods)
 app.command("demo")(run.demo)
 app.command("datasets")(catalog.datasets)
 app.add_typer(data.app, name="data")
-app.command("fit")(model.fit)
+app.command("fit")(fit.fit)
 app.command("predict")(model.predict)
 app.command("explain")(model.explain)
 app.command("export")(model.export)
