@@ -13,7 +13,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- gauge: FILE -->` | how well each measure of shift told those tables' test rows from others |
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
-| `<!-- study: NAME RULES -->` | a study of ours in brief: accuracy and subgraph of each column, by each rule |
+| `<!-- study: NAME RULES -->` | a study of ours: accuracy and subgraph of each column, by each rule |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
 
@@ -260,7 +260,7 @@ def tries(file: Path) -> str:
 
 
 def study(name: str, rules: str) -> str:
-    """Accuracy (standard deviation) and edge AUROC of each column, under several rules: does it depend on them?"""
+    """Accuracy (standard deviation) and edge AUROC of each column, under several rules for the epoch."""
     records, table = Records([ROOT / "results"]), exhibit(name)
     found = {rule: fill(table, records, Variation(), select=rule) for rule in rules.split(",")}
     shown = next(iter(found.values()))
