@@ -44,6 +44,9 @@ for group in (app, data.app, runs.app):
         command.cls = Command
 
 
+STOPPED = "\nciga: stopped. The same command continues where this one left off."
+
+
 def _version(asked: bool) -> None:
     if asked:
         from ciga import __version__
@@ -72,8 +75,11 @@ def main() -> None:
         app(standalone_mode=True, prog_name="ciga")  # however it was started: python -m ciga, too
     except SystemExit as stop:
         if stop.code == 130:  # what typer makes of Ctrl-C, without a word
-            warn("\nciga: stopped. The same command continues where this one left off.")
+            warn(STOPPED)
         _flush(stop)
+    except KeyboardInterrupt:  # before typer has begun
+        warn(STOPPED)
+        sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has gone (`ciga … | head`): nobody is left to complain to.
         _silence()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import DataPairs, Pairs, Plugins, Preset, RunsDir
-from ciga.cli.screen import again, next_step
+from ciga.cli.screen import again, listing, next_step, say
 from ciga.errors import CigaError, UsageError, counted, unknown
 
 if TYPE_CHECKING:
@@ -172,7 +172,6 @@ def _tell(news: str) -> None:
 def _show(found: Any) -> None:
     """The trials, best first."""
     from rich.console import Console
-    from rich.table import Table
 
     from ciga.runs.tune import counts
 
@@ -183,12 +182,8 @@ def _show(found: Any) -> None:
         raise CigaError(f"No trial of the search came to an end ({said}).")
     names = list(done[0].params)
     console = Console()
-    console.print(
-        f"{found.study_name}: {counted(sum(ends.values()), 'trial')} ({said})",
-        soft_wrap=True,
-        highlight=False,
-    )
-    table = Table("trial", "validation", *names)
+    say(console, f"{found.study_name}: {counted(sum(ends.values()), 'trial')} ({said})")
+    table = listing("trial", "validation", *names)
     for trial in sorted(done, key=lambda t: -t.value)[:10]:
         table.add_row(str(trial.number), f"{trial.value:.4f}", *[str(trial.params[n]) for n in names])
     console.print(table)
@@ -197,17 +192,12 @@ def _show(found: Any) -> None:
 def _compare(dataset: str, trials: int, found: Mapping[str, Any]) -> None:
     """The best of each method, and what it was given."""
     from rich.console import Console
-    from rich.table import Table
 
     from ciga.runs.tune import counts
 
     console = Console()
-    console.print(
-        f"{dataset}: {counted(trials, 'trial')} for each method, judged by the same rule",
-        soft_wrap=True,
-        highlight=False,
-    )
-    table = Table("method", "trials", "validation", "best settings")
+    say(console, f"{dataset}: {counted(trials, 'trial')} for each method, judged by the same rule")
+    table = listing("method", "trials", "validation", "best settings")
     for method, made in found.items():
         ends = counts(made)
         said = f"{sum(ends.values())} ({', '.join(f'{n} {state}' for state, n in ends.items())})"
