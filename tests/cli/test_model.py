@@ -85,7 +85,7 @@ def test_from_a_table_to_a_report_in_three_commands(
     code, out, err = run("explain", "model", "--json", "--out", "test.html", "--gallery", 3)
     assert code == 0, err
     assert json.loads(out)["graphs"] > 0
-    # the same fit again finds its runs, and ERM's serve another method
+    # ERM with the settings it had beside another method finds its runs (by itself it starts from others)
     before = set((here / "runs").iterdir())
     code, out, err = run(
         "fit",
@@ -98,6 +98,10 @@ def test_from_a_table_to_a_report_in_three_commands(
         "other",
         "--method",
         "erm",
+        "--set",
+        "averaging=0",
+        "--set",
+        "lr=0.001",
         "--json",
         *SHORT,
     )
