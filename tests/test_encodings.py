@@ -57,6 +57,13 @@ def test_names_beyond_ascii_survive_a_locale_that_is_not_utf_8(tmp_path: Path) -
         found = list(csv.DictReader(file))
     assert {row["prediction"] for row in found} <= {"größer", "漢"}
     assert found[0]["Név"] == "é0"
+    run(folder, "explain", "Modell-é", "Tabelle-é.csv", "--out", "Erklärung.html")
+    page = (folder / "Erklärung.html").read_text(encoding="utf-8")
+    assert "größer" in page
+    assert "漢" in page
+    run(folder, "export", "Modell-é", "--out", "Ausfuhr-é.pt2")
+    assert (folder / "Ausfuhr-é.pt2").stat().st_size
+    assert "Tabelle-é.csv" in run(folder, "data", "check", "Tabelle-é.csv", "--label", "Größe")
     said = run(
         folder,
         "run",
