@@ -63,15 +63,18 @@ def print_summary(model: Model, out: Path, source: str) -> None:
         worst = max((m for m in MEASURES if m in flagged[last]), key=lambda m: flagged[last][m])
         console.print(
             f"Shift: unlike training are {said} (mostly by {worst}; by chance alone about "
-            f"{100 * model.gauge.level:.0f} %).",
+            f"{100 * model.gauge.level:.0f} %).{_loss(together.get(next(iter(scores)), {}), parts, metric)}",
             soft_wrap=True,
             highlight=False,
         )
     alike = {part: found["nearest"] for part, found in flagged.items() if "nearest" in found}
     near = ", ".join(f"{value:.2f} in {part}" for part, value in alike.items())
     if near:
+        hard = (report_data["data"].get("similarity") or {}).get(last, {}).get("verdict", "")
         console.print(
-            f"Similarity to the nearest training graph, median: {near}.", soft_wrap=True, highlight=False
+            f"Similarity to the nearest training graph, median: {near}. {hard}".rstrip(),
+            soft_wrap=True,
+            highlight=False,
         )
     for warning in report_data["data"]["warnings"]:
         console.print(f"Data: {warning}", style="yellow", soft_wrap=True, highlight=False, markup=False)
@@ -114,6 +117,15 @@ def _repeated(repeats: RepeatedFits, metric: str) -> Table:
         told = "–" if gap is None else spread({**_known(gap), "mean": _known(gap)["difference"]}, "+")
         table.add_row(name, spread(_known(found)), told)
     return never_cut(table)
+
+
+def _loss(shipped: Mapping[str, Any], parts: list[str], metric: str) -> str:
+    """What the shift costs: the score of what is shipped on data like training, and on shifted data."""
+    ends = [p for p in (parts[0], parts[-1]) if shipped.get(p, {}).get("mean") is not None]
+    if len(ends) < 2 or not (ends[0].startswith("id") and ends[1].startswith("ood")):
+        return ""
+    usual, shifted = (f"{shipped[part]['mean']:.3f} on {part}" for part in ends)
+    return f" {metric} is {usual} and {shifted}."
 
 
 def _two_lines(found: dict[str, float]) -> str:
