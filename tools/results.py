@@ -199,10 +199,15 @@ def molecules(file: Path) -> str:
         best = max(line["roc_auc"]["mean"] for line in mine.values())
         near = next((line["nearest"] for line in mine.values() if line.get("nearest")), None)
         cells = [_auc(mine[tool]["roc_auc"], best) if tool in mine else "–" for tool in tools]
-        out.append(f"| {', '.join(place)} | {'–' if near is None else f'{near:.2f}'} | {' | '.join(cells)} |")
+        mark = " *" if any(line.get("older") for line in mine.values()) else ""
+        out.append(
+            f"| {', '.join(place)}{mark} | {'–' if near is None else f'{near:.2f}'} | {' | '.join(cells)} |"
+        )
     seeds = " or ".join(str(n) for n in sorted({line["seeds"] for line in lines}))
     versions = sorted({v for line in lines if (v := line["versions"].get("chemprop"))})
     about = f" chemprop is version {', '.join(versions)} with its defaults." if versions else ""
+    older = {line["older"] for line in lines if line.get("older")}
+    about += "".join(f" Rows with * are from before {what}." for what in sorted(older))
     return "\n".join(out) + f"\n\nEach tool averages {seeds} networks or forests.{about}\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,8 @@ def test_a_mixture_of_methods_is_the_default(
     assert code == 0, err
     said = " ".join(out.split())
     assert "The answer is made of " in said
+    assert re.search(r"Shift: .* roc_auc is [01]\.\d{3} on id_val and [01]\.\d{3} on ood_test\.", said)
+    assert re.search(r"nearest training graph, median: [^:]* in ood_test\. This is an? .* split", said)
     assert "Subgraphs are those of ciga-v1" in said
     assert "(ciga predict … --member NAME): ciga-v1, forest, erm" in said
     model = Model.load("model")

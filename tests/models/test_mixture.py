@@ -27,10 +27,10 @@ def said(right: float, y: torch.Tensor) -> torch.Tensor:
 
 
 def test_shares_go_to_who_is_right_and_few_rows_move_them_little() -> None:
-    few, many = torch.arange(10) % 2, torch.arange(5000) % 2
+    few, many = torch.arange(4) % 2, torch.arange(500) % 2
     little, much = (best_shares({"good": said(0.9, y), "poor": said(0.4, y)}, y) for y in (few, many))
     assert 0.5 < little["good"] < 0.6
-    assert much["good"] > 0.95
+    assert much["good"] > 0.95, "the poor one has next to nothing to say"
     none = torch.zeros(0, dtype=torch.long)
     assert best_shares({"a": said(0.9, none), "b": said(0.4, none)}, none) == {"a": 0.5, "b": 0.5}
 

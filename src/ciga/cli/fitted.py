@@ -65,12 +65,14 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
     if said and model.gauge is not None:
         worst = max((m for m in MEASURES if m in flagged[last]), key=lambda m: flagged[last][m])
+        loss = _loss(together.get(next(iter(scores)), {}), parts, metric)
         chance = f"by chance alone about {100 * model.gauge.level:.0f} %"
-        say(console, f"Shift: unlike training are {said} (mostly by {worst}; {chance}).")
+        say(console, f"Shift: unlike training are {said} (mostly by {worst}; {chance}).{loss}")
     alike = {part: found["nearest"] for part, found in flagged.items() if "nearest" in found}
     near = ", ".join(f"{value:.2f} in {part}" for part, value in alike.items())
     if near:
-        say(console, f"Similarity to the nearest training graph, median: {near}.")
+        hard = (report_data["data"].get("similarity") or {}).get(last, {}).get("verdict", "")
+        say(console, f"Similarity to the nearest training graph, median: {near}. {hard}".rstrip())
     for warning in report_data["data"]["warnings"]:
         say(console, f"Data: {with_names(warning) if molecules else warning}", "yellow")
     for name, columns in report_data.get("closed_features", {}).items():
@@ -104,6 +106,15 @@ def _repeated(repeats: RepeatedFits, metric: str) -> Table:
         told = "–" if gap is None else spread({**_known(gap), "mean": _known(gap)["difference"]}, "+")
         table.add_row(name, spread(_known(found)), told)
     return never_cut(table)
+
+
+def _loss(shipped: Mapping[str, Any], parts: list[str], metric: str) -> str:
+    """What the shift costs: the score of what is shipped on data like training, and on shifted data."""
+    ends = [p for p in (parts[0], parts[-1]) if shipped.get(p, {}).get("mean") is not None]
+    if len(ends) < 2 or not (ends[0].startswith("id") and ends[1].startswith("ood")):
+        return ""
+    usual, shifted = (f"{shipped[part]['mean']:.3f} on {part}" for part in ends)
+    return f" {metric} is {usual} and {shifted}."
 
 
 def _two_lines(found: dict[str, float]) -> str:
