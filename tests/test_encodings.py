@@ -73,6 +73,9 @@ def test_names_beyond_ascii_survive_a_locale_that_is_not_utf_8(tmp_path: Path) -
         folder,
         ["fit", file, "--label", "Größe", "--out", "Modell-é", *SHORT],
         ["predict", "Modell-é", file, "--out", "Vorhersage-é.csv"],
+        ["explain", "Modell-é", file, "--out", "Erklärung.html"],
+        ["export", "Modell-é", "--out", "Ausfuhr-é.pt2"],
+        ["data", "check", file, "--label", "Größe"],
         ["run", "csv", "erm", *data, "--epochs=1", "--runs-dir=Läufe", "--report=Bericht-é.html"],
     )
     about = json.loads((folder / "Modell-é" / "model.json").read_text(encoding="utf-8"))
@@ -81,6 +84,10 @@ def test_names_beyond_ascii_survive_a_locale_that_is_not_utf_8(tmp_path: Path) -
         found = list(csv.DictReader(predictions))
     assert {row["prediction"] for row in found} <= {"größer", "漢"}
     assert found[0]["Név"] == "é0"
+    page = (folder / "Erklärung.html").read_text(encoding="utf-8")
+    assert "größer" in page
+    assert "漢" in page
+    assert (folder / "Ausfuhr-é.pt2").stat().st_size
     assert "größer" in (folder / "Bericht-é.html").read_text(encoding="utf-8")
 
 

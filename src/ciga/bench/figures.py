@@ -230,7 +230,7 @@ def _diagram(
     """Critical-difference diagrams: of what is recorded, and of the paper's own numbers."""
     keys = common_methods() if len(tables) > 1 else None
     ours = _means(tables, keys, records, variation, select, seeds)
-    mine = critical_difference(ours) if len(ours) > 2 else None
+    mine = critical_difference(ours)
     if mine is None:
         raise CigaError(
             f"Too few runs of {name} are recorded: ranks need three methods on the same two datasets. "
