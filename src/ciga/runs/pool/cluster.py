@@ -36,7 +36,7 @@ NOISY = ("distributed", "distributed.client", "distributed.core", "distributed.u
 #: Seconds to wait for the first worker.
 PATIENCE = 60.0
 #: Seconds in which a scheduler that was there must answer: it may be busy for a while.
-ANSWER = 60.0
+ANSWER = 30.0
 
 
 class Cluster:
