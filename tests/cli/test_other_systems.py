@@ -60,7 +60,7 @@ def test_ctrl_c_before_a_command_has_begun_is_one_sentence(
 ) -> None:
     """While the command line is still being put together, nobody else catches it."""
 
-    def interrupted(standalone_mode: bool) -> None:
+    def interrupted(**options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ciga.cli.app", interrupted)
