@@ -20,8 +20,11 @@ from pathlib import Path
 
 #: No command of the attack takes more processor time than this, its workers included.
 LONGEST = 100.0
-#: Seconds by the clock, against a command that waits for ever: long, since the machine may be busy.
-PATIENCE = 300.0
+#: Seconds in which none of its processes has anything to do, against a command that waits for ever. Waiting
+#: for a processor that others use does not count.
+PATIENCE = 120.0
+#: The same for what a command leaves behind.
+LEAVING = 30.0
 HERE = Path(__file__).resolve().parent
 
 
@@ -148,36 +151,52 @@ def _child(
 def _wait(child: int, signal_name: str | None, after: float | None, longest: float) -> int:
     from faults.strike import SIGNALS
 
-    began = time.monotonic()
+    began, spent = time.monotonic(), _Spent(child)
     while True:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
             return os.waitstatus_to_exitcode(status)
-        now = time.monotonic() - began
-        if after is not None and now >= after:
+        if after is not None and time.monotonic() - began >= after:
             os.kill(child, {"kill": signal.SIGKILL, **SIGNALS}[str(signal_name)])
             after = None
-        if now > PATIENCE or (now > longest and _processor_time(child) > longest):
+        if spent.more_than(longest, PATIENCE):
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return 124
         time.sleep(0.005)
 
 
+class _Spent:
+    """What a session has had since: seconds of the processor, and seconds in which it wanted none."""
+
+    def __init__(self, session: int) -> None:
+        self.session, self.looked, self.idle = session, time.monotonic(), 0.0
+        self.before = _processor_time(session)
+
+    def more_than(self, processor: float, idle: float) -> bool:
+        now = time.monotonic()
+        if now - self.looked < 0.1:  # to look costs time, too
+            return False
+        if not any(state in "RD" for _, state in _session(self.session)):
+            self.idle += now - self.looked
+        self.looked = now
+        return self.idle > idle or _processor_time(self.session) - self.before > processor
+
+
 def _processor_time(session: int) -> float:
     """Seconds of the processor that the processes of a session have used, and those they have waited for."""
     used = 0
-    for pid in _session(session):
+    for pid, _ in _session(session):
         with suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             used += sum(map(int, fields[11:15]))
     return used / os.sysconf("SC_CLK_TCK")
 
 
-def _left_behind(session: int, patience: float = 30.0) -> list[int]:
+def _left_behind(session: int) -> list[int]:
     """Processes of a command's session that live on although it has ended; they are ended, too."""
-    until = time.monotonic() + patience
-    while (living := _session(session)) and time.monotonic() < until:
+    spent = _Spent(session)
+    while (living := [pid for pid, _ in _session(session)]) and not spent.more_than(LEAVING, LEAVING):
         time.sleep(0.05)
     for pid in living:
         with suppress(ProcessLookupError):
@@ -185,7 +204,8 @@ def _left_behind(session: int, patience: float = 30.0) -> list[int]:
     return living
 
 
-def _session(session: int) -> list[int]:
+def _session(session: int) -> list[tuple[int, str]]:
+    """The processes of a session, each with its state."""
     found = []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -194,7 +214,7 @@ def _session(session: int) -> list[int]:
             except OSError:
                 continue
             if int(fields[3]) == session and fields[0] != "Z":
-                found.append(int(entry.name))
+                found.append((int(entry.name), fields[0]))
     return found
 
 

@@ -33,6 +33,8 @@ BENCH = [
 ]
 #: By the clock: most of it is waiting, and the machine may be busy.
 LONGEST = 600.0
+#: Seconds for which a scheduler does not answer: longer than it may take to be found.
+BUSY = 15.0
 #: A method that is ERM, in a file that a worker may lack.
 PLUGIN = """
 from dataclasses import dataclass
@@ -221,6 +223,18 @@ def every(home: Path) -> Tally:
         dask.start_scheduler()
         dask.start_worker()
         judge("scheduler killed, given again", folder, *dask.bench())
+
+    folder = _folder(home, "scheduler-busy")
+    with Dask(folder) as dask:
+        dask.start_worker()
+
+        def freeze() -> None:
+            wait_for(lambda: recorded(folder))
+            os.killpg(dask.scheduler.pid, signal.SIGSTOP)
+            time.sleep(BUSY)
+            os.killpg(dask.scheduler.pid, signal.SIGCONT)
+
+        judge("scheduler busy", folder, *dask.bench(meanwhile=freeze))
 
     folder = _folder(home, "other-version")
     shutil.copytree(ROOT / "src", folder / "other")

@@ -37,6 +37,12 @@ COMMANDS = [
     Command(
         "fit anew", ("fit", "mols.csv", *TABLE, "--out", "new", "--runs-dir", "others"), ("new", "others")
     ),
+    Command(
+        "fit repeats",
+        ("fit", "mols.csv", *TABLE, "--method=ciga-v2,erm", "--repeats=2", "--out=new", "--runs-dir=others"),
+        ("new", "others"),
+        slow=True,
+    ),
     Command("predict", ("predict", "model", "mols.csv", "--out", "p.csv"), ("p.csv",)),
     Command("predict parquet", ("predict", "model", "mols.csv", "--out", "p.parquet"), ("p.parquet",)),
     Command("explain", ("explain", "model", "mols.csv", "--out", "report.html"), ("report.html",)),

@@ -25,7 +25,7 @@ from faults.tally import Tally
 
 #: An input is never longer: files of a few kilobytes reach every line.
 LONGEST = 1 << 17
-#: So many deaths of the process, and a reader is given up.
+#: After this number of deaths of the process a reader is given up.
 DEATHS = 5
 
 

@@ -6,6 +6,7 @@ is a silent error; elsewhere the graphs have to be well formed.
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
 import hashlib
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from faults import model_readers as models
 from faults.commands import write_molecules
 
 
@@ -53,6 +55,18 @@ def readers() -> list[Reader]:
             _table("t.csv.xz"),
             ("t.csv.xz",),
             lambda f: table(f, path=str(f / "t.csv.xz"), label="active"),
+        ),
+        Reader(
+            "csv.bz2",
+            _table("t.csv.bz2"),
+            ("t.csv.bz2",),
+            lambda f: table(f, path=str(f / "t.csv.bz2"), label="active"),
+        ),
+        Reader(
+            "smi.gz",
+            _table("t.smi.gz"),
+            ("t.smi.gz",),
+            lambda f: table(f, path=str(f / "t.smi.gz"), label="active"),
         ),
         Reader(
             "parquet", _parquet, ("t.parquet",), lambda f: table(f, path=str(f / "t.parquet"), label="active")
@@ -87,10 +101,21 @@ def readers() -> list[Reader]:
         Reader(
             "npz", _npz, ("Graph-SST5/raw/*.npz",), lambda f: _dataset("graph-sst5", f, features="minilm")
         ),
-        Reader("model folders", _model, ("model/*.json", "model/*.safetensors"), _read_model),
+        Reader("model folders", models.write_model, ("model/*.json", "model/*.safetensors"), models.predict),
         Reader(
-            "weights", _model, ("model/weights-1.safetensors", "model/shift.safetensors"), _read_model, True
+            "weights",
+            models.write_model,
+            ("model/weights-1.safetensors", "model/shift.safetensors"),
+            models.predict,
+            True,
         ),
+        Reader(
+            "mixtures",
+            models.write_mixture,
+            ("model/model.json", "model/nearest.safetensors", "model/members/*/*"),
+            models.predict,
+        ),
+        Reader("report data", models.write_mixture, ("model/report.json",), models.report),
         Reader(
             "records", _records, ("runs/*/record.json", "runs/*/error.json", "runs/more.jsonl"), _read_records
         ),
@@ -134,11 +159,16 @@ def _table(name: str) -> Callable[[Path], None]:
         text = (folder / "plain.csv").read_bytes()
         (folder / "plain.csv").unlink()
         text = text.replace(b",", b"\t") if ".tsv" in name else text
+        if ".smi" in name:  # the molecule first, and white space between the cells
+            cells = [line.split(",") for line in text.decode().splitlines()]
+            text = "".join(f"{smiles} {active}\n" for _, smiles, active in cells).encode()
         packed = (
             gzip.compress(text)
             if name.endswith(".gz")
             else lzma.compress(text)
             if name.endswith(".xz")
+            else bz2.compress(text)
+            if name.endswith(".bz2")
             else text
         )
         (folder / name).write_bytes(packed)
@@ -326,24 +356,6 @@ def _npz(folder: Path) -> None:
 
 
 # ---------------------------------------------------------------- what ciga writes itself
-
-
-def _model(folder: Path) -> None:
-    from tests.small_models import toy_model
-
-    toy_model(seeds=1).save(folder / "model")
-
-
-def _read_model(folder: Path) -> Any:
-    from ciga.models.model import Model
-    from tests.small_models import toy_splits
-
-    model = Model.load(folder / "model")
-    batch = toy_splits().train.subset(slice(0, 4)).batch(slice(None))
-    seen = model.predict(batch)
-    assert bool(seen.probability.isfinite().all()), "probabilities that are not numbers"
-    flags = model.gauge.measure(batch, seen.embedded).score.tolist() if model.gauge else []
-    return [seen.probability.tolist(), flags]
 
 
 def _records(folder: Path) -> None:

@@ -13,10 +13,14 @@ from ciga.data import Splits, load
 from ciga.data.dataset import datasets
 from ciga.methods.base import methods
 
+# A test has one core, and so has every process it starts: workers take longer to start than what tests have
+# them do. Tests of workers say how many they want.
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+
 
 @pytest.fixture(scope="session")
 def toy() -> Splits:
-    """SPMotif with twenty training graphs a class, test graphs no larger than the others."""
+    """SPMotif with twenty training graphs per class, test graphs no larger than the others."""
     return load("spmotif-struc", train_per_class=20, val_per_class=6, test_per_class=6, size_shift=False)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,6 +31,9 @@ INSTALLERS = ("make", "git", "python -m venv", "python3 -m venv", "pip", "uv", "
 LANGUAGES = {"py": "python", "pycon": "python", "sh": "bash", "shell": "bash", "zsh": "bash"}
 
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
+#: A command in which a shell would find nothing to do but to split it at blanks and quotation marks.
+PLAIN = re.compile(r"ciga [^|&;<>()$`\\*?\[\]{}~!#]*")
+SERVER = "from tests.command_server import CommandServer; _ciga = CommandServer(); _sys.path.pop()"
 NOT_RUN = re.compile(r"^\s*<!--\s*not run:\s*(?P<reason>.*?)\s*-->\s*$")
 TITLE = re.compile(r'title="(?P<name>[^"]+)"')
 
@@ -98,6 +102,7 @@ def is_installer(command: str) -> bool:
 def script_of(blocks: list[Block]) -> str:
     """The page as a Python script, every line where it stands in the page: tracebacks point into it."""
     script: dict[int, str] = {}
+    commands: dict[int, str] = {}
     for block in blocks:
         if block.not_run is not None or block.file is not None:
             continue
@@ -112,8 +117,15 @@ def script_of(blocks: list[Block]) -> str:
                 f"line {number}: `{command}` is neither a ciga command nor a known installer; "
                 "put `<!-- not run: reason -->` above its block"
             )
-            shell = ["bash", "-o", "pipefail", "-c", command]
-            script[number] = f"import subprocess as _sp; _sp.run({shell!r}, check=True)"
+            commands[number] = command
+    plain = {number: shlex.split(text) for number, text in commands.items() if PLAIN.fullmatch(text)}
+    if len(plain) > 1:  # one import of torch for all of them
+        script[1] = f"import sys as _sys; _sys.path.append({str(ROOT)!r}); " + SERVER
+    for number, command in commands.items():
+        shell = ["bash", "-o", "pipefail", "-c", command]
+        alone = len(plain) < 2 or number not in plain
+        line = f"import subprocess as _sp; _sp.run({shell!r}, check=True)"
+        script[number] = line if alone else f"_ciga({plain[number]!r})"
     return "\n".join(script.get(number, "") for number in range(1, max(script, default=0) + 1))
 
 
@@ -200,6 +212,27 @@ def test_a_failing_command_fails(tmp_path: Path) -> None:
 
 def test_a_failing_command_in_a_pipe_fails(tmp_path: Path) -> None:
     assert outcome("```bash\nciga no-such-command-at-all | cat\n```\n", tmp_path)[0] == 1
+
+
+def test_several_commands_share_an_import_but_nothing_of_the_page(tmp_path: Path) -> None:
+    """Each exits with its own code and sees the page's folder, but none of its Python objects."""
+    registers = """
+```python
+from ciga.methods.base import register
+from ciga.methods.erm import ERM
+register("mine")(type("Mine", (ERM,), {"__doc__": "m", "__module__": __name__}))
+```
+"""
+    tiny = "--epochs 1 --data train_per_class=4 --data val_per_class=2 --data test_per_class=2"
+    both = f"```bash\nciga run spmotif-struc erm {tiny}\nciga runs\n```\n"
+    script = script_of(blocks_of(registers + both))
+    assert script.count("_ciga([") == 2
+    code, printed = run(script, tmp_path)
+    assert code == 0, printed
+    assert "1 run in runs" in printed
+    code, printed = outcome(f"{registers}{both}```bash\nciga run spmotif-struc mine {tiny}\n```\n", tmp_path)
+    assert code == 1
+    assert "no method called 'mine'" in printed
 
 
 def test_commands_are_joined_over_lines_and_installers_are_not_run() -> None:

@@ -17,9 +17,10 @@ PAGES = [
 ]
 AWKWARD = {
     r"\bshall\b": "must or should",
-    r"\bso many\b": "the number of",
+    r"\b[Ss]o many\b": "the number of",
     r"(?<!There )\bis no (file|folder|model|dataset|number|table|graph)\b": "is not a …",
-    r"\b(graphs|runs|rows|features|numbers|one number) a (class|node|graph|method|row|atom)\b": "per …",
+    r"\b(graphs|runs|rows|edges|bytes|features|numbers|[Oo]ne [a-z]+)"
+    r" a (class|node|graph|method|row|atom|line)\b": "per …",
     r"\bas it were\b": "leave it out",
     r"\bdo not lean\b": "do not rely",
     r"\btells less what\b": "score on G_c minus the probe's score on G_s",

@@ -98,8 +98,11 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None
 
 
 def test_python_dash_m() -> None:
+    def said(*words: str) -> str:
+        command = [sys.executable, "-m", "ciga", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    done = subprocess.run(
-        [sys.executable, "-m", "ciga", "--version"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"ciga {ciga.__version__}\n"
+    assert said("--version") == f"ciga {ciga.__version__}\n"
+    page = said("run", "--help")
+    assert page.startswith("Usage: ciga run ")
+    assert "Examples" in page  # they were left out, since the command's name began with `python -m`

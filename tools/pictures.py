@@ -182,15 +182,16 @@ def selection(plt: Any, record: dict[str, Any]) -> None:
     for split, colour in (("id_val", REST), ("ood_val", KEPT)):
         axis.plot([row["metrics"][split]["accuracy"] for row in history], color=colour, label=split)
     for name, colour, height in (
-        ("id-val", "#777777", 0.42),
-        ("ood-val", KEPT, 0.5),
-        ("ood-val-rest", TRUE, 0.58),
+        ("id-val", "#666666", 0.62),
+        ("ood-val", KEPT, 0.68),
+        ("ood-val-rest", "#9a6700", 0.74),
     ):
         epoch = record["selected"][name]["epoch"]
         axis.axvline(epoch, color=colour, ls=":")
         late = epoch > len(history) / 2  # its name stays inside the picture
-        axis.text(epoch, height, f" {name} ", color=colour, fontsize=9, ha="right" if late else "left")
-    axis.set(xlabel="epoch", ylabel="accuracy", ylim=(0.3, 1.02), title="One run, three rules, three epochs")
+        place = {"textcoords": "offset points", "xytext": (-5 if late else 5, 0)}
+        axis.annotate(name, (epoch, height), color=colour, ha="right" if late else "left", **place)
+    axis.set(xlabel="epoch", ylabel="accuracy", ylim=(0.5, 1.02), title="One run, three rules, three epochs")
     axis.legend(frameon=False, loc="lower left")
     save(figure, "concepts-selection.svg")
 

@@ -13,6 +13,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- gauge: FILE -->` | how well each measure of shift told those tables' test rows from others |
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
+| `<!-- study: NAME RULES -->` | a study of ours: accuracy and subgraph of each column, by each rule |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
 
@@ -46,6 +47,9 @@ BRIEF = re.compile(r"(<!-- brief: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re
 SEARCH = re.compile(r"(<!-- search: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 GUIDE = re.compile(r"(<!-- guide: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 THRESHOLDS = re.compile(r"(<!-- thresholds: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+STUDY = re.compile(r"(<!-- study: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+#: What the rule of a run's own method is called.
+CHOSEN = "chosen"
 SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -260,6 +264,31 @@ def tries(file: Path) -> str:
     return "\n".join([*out, *(row for _, _, row in sorted(rows))]) + "\n"
 
 
+def study(name: str, rules: str) -> str:
+    """Accuracy (standard deviation) and edge AUROC of each column, under several rules for the epoch."""
+    records, table = Records([ROOT / "results"]), exhibit(name)
+    found = {rule: fill(table, records, Variation(), select=rule) for rule in rules.split(",")}
+    shown = next(iter(found.values()))
+    columns = [c for c in shown.columns if c.metric != "edge_auroc"]
+    out = [f"| row | epoch | {' | '.join(c.label for c in columns)} |", "|---|---|" + "---:|" * len(columns)]
+    for row in shown.rows:
+        for rule, result in found.items():
+            cells = [_both(result, row.key, column.key, rule) for column in columns]
+            if any(cell != "–" for cell in cells):
+                out.append(f"| {row.label} | {CHOSEN if rule == DEFAULT else rule} | {' | '.join(cells)} |")
+    return "\n".join(out) + "\n\nAccuracy (standard deviation), edge AUROC, [seeds].\n"
+
+
+def _both(result: Result, row: str, column: str, rule: str) -> str:
+    right = result.entries.get((row, column, rule))
+    if right is None or not right.values:
+        return "–"
+    parts = [f"{right.mean:.1f}" + (f" ({right.std:.1f})" if len(right.values) > 1 else "")]
+    subgraph = result.entries.get((row, f"{column}-subgraph", rule))
+    parts += [f"{subgraph.mean / 100:.2f}"] if subgraph is not None and subgraph.values else []
+    return f"{', '.join(parts)} [{len(right.values)}]"
+
+
 def spent() -> str:
     """One sentence: the runs and core-hours of all records."""
     files = lists_of_records(ROOT / "results")
@@ -279,6 +308,7 @@ def filled(page: str) -> str:
     page = MOLECULES.sub(lambda m: m[1] + "\n" + molecules(ROOT / m[2]) + "\n" + m[3], page)
     for pattern, made in ((GAUGE, gauge), (COMMANDS, commands), (TRIES, tries)):
         page = pattern.sub(lambda m, made=made: m[1] + "\n" + made(ROOT / m[2]) + "\n" + m[3], page)
+    page = STUDY.sub(lambda m: m[1] + "\n" + study(m[2], m[3]) + "\n" + m[4], page)
     page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 

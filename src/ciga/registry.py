@@ -1,4 +1,4 @@
-"""Names for things that live one to a file: methods and datasets.
+"""Names for methods and datasets, each of which is a file.
 
 A registry finds its members by itself: every module of its package, every installed entry point of its
 group, every plugin file the user names, and those in the environment variable CIGA_PLUGINS. A new method or

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from ciga.bench.exhibit import Cell, PaperTable
 from ciga.bench.grid import Variation, configs, plans
-from ciga.bench.paper import Cell, PaperTable, exhibit
+from ciga.bench.paper import exhibit
 from ciga.files import write_json
 from ciga.runs.records import Config, Records
 

@@ -8,8 +8,9 @@ import io
 import pytest
 
 from ciga.bench.datasets import statistics_table
+from ciga.bench.exhibit import Statistics
 from ciga.bench.grid import Variation
-from ciga.bench.paper import Statistics, exhibit
+from ciga.bench.paper import exhibit
 from ciga.errors import UsageError
 
 

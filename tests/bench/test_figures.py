@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from ciga.bench import subgraphs
+from ciga.bench.exhibit import Figure, PaperTable
 from ciga.bench.figures import curves, draw
 from ciga.bench.grid import Variation, configs, plans
-from ciga.bench.paper import Figure, PaperTable, exhibit
+from ciga.bench.paper import exhibit
 from ciga.errors import CigaError, UsageError
 from ciga.files import write_json
 from ciga.runs.pool.executors import Inline

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ciga.bench import paper
-from ciga.bench.paper import Figure, PaperTable, exhibit, exhibits, main_tables
+from ciga.bench.exhibit import Figure, PaperTable
+from ciga.bench.paper import exhibit, exhibits, main_tables
 from ciga.bench.tables import lower
 from ciga.errors import UsageError
 from ciga.scoring.stats import ranks
@@ -13,7 +14,7 @@ from ciga.scoring.stats import ranks
 ELEVEN = {"erm", "asap", "gib", "dir", "irm", "vrex", "eiil", "ib-irm", "cnc", "ciga-v1", "ciga-v2"}
 NAMES = {
     "table-spmotif", "table-real", "table-size", "table-runtime", "table-single-env", "table-datasets",
-    "table-hinge", "table-budget", "table-barrier",
+    "table-hinge", "table-budget", "table-barrier", "table-features",
     "figure-failure", "figure-alpha", "figure-beta", "figure-subgraphs", "figure-ranks",
     "figure-theory",
 }  # fmt: skip

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from ciga.bench.paper import PaperTable, exhibit
+from ciga.bench.exhibit import PaperTable
+from ciga.bench.paper import exhibit
 from ciga.bench.screen import blocks, draw_table
 from ciga.bench.tables import fill
 from ciga.runs.records import Records

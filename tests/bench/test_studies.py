@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ciga.bench.paper import PaperTable, common_methods, exhibit, main_tables
+from ciga.bench.exhibit import PaperTable
+from ciga.bench.paper import common_methods, exhibit, main_tables
 from ciga.runs.plan import plan
 from tests.helpers import ciga
 
-STUDIES = ("table-hinge", "table-budget", "table-barrier")
+STUDIES = ("table-hinge", "table-budget", "table-barrier", "table-features")
 
 
 def study(name: str) -> PaperTable:
@@ -56,6 +57,13 @@ def test_the_rows_are_what_they_are_called() -> None:
     for method in ("erm", "ciga-v1", "ciga-v2"):  # the same price for all
         prices = {row.settings.get("gate_price", 0.0) for row in barrier if row.method == method}
         assert prices == {0.0, 1.0}
+    features = {row.key: row.settings for row in study("table-features").rows}
+    for row, settings in features.items():  # one gate for all, and the barrier wherever there is a part
+        assert [settings[k] for k in ("node_features", "gate_price", "gate_speed")] == [True, 3.0, 10.0]
+        assert row == "erm" or settings["classifier_input"] == "raw"
+    for row in ("v1", "complement"):  # what is held differs from what is not in nothing else
+        held = features[f"{row}-held"].items() - features[row].items()
+        assert dict(held) == {"settle": True, "trial": 8, "starts": 3}
     assert "erm" in common_methods()
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ciga.bench.exhibit import PaperTable
 from ciga.bench.grid import Variation, configs
-from ciga.bench.paper import PaperTable, exhibit
+from ciga.bench.paper import exhibit
 from ciga.bench.render import HEADER, render
 from ciga.bench.tables import fill
 from ciga.errors import UsageError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import torch
 from ciga.data import Splits, Task
 from ciga.explain.examine import examine
 from ciga.explain.report import report_model
-from ciga.explain.svg import whiskers
+from ciga.explain.svg import HEADING, whiskers
 from ciga.models.featuriser import featuriser_of
 from ciga.models.model import Model
 from ciga.nn.encoder import Spec
@@ -353,9 +354,13 @@ def test_no_name_is_cut_off(page: Any) -> None:
         (f"ood_test {name}", 0, 0.5, 0.4, 0.6)
         for name in ("erm", "ciga-complement", "CIGAv2, 8 edges, tuned")
     ]
+    rows.insert(0, ("known scaffolds (validation)", HEADING, math.nan, math.nan, math.nan))
     page.evaluate("(chart) => document.body.insertAdjacentHTML('beforeend', chart)", whiskers(rows, "chart"))
     cut = """[...document.querySelectorAll('svg.chart text:not([transform])')].filter((text) => {
         const [own, all] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
         return own.left < all.left || own.right > all.right;
     }).map((text) => text.textContent)"""
     assert page.evaluate(cut) == []
+    chart = page.locator("svg.chart").last
+    assert chart.locator(".head").all_text_contents() == ["known scaffolds (validation)"]
+    assert chart.locator("circle.dot").count() == 3  # a heading has none

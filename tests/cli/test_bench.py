@@ -180,7 +180,7 @@ def test_rows_of_ones_own(run: Run) -> None:
     words = ["table-spmotif", *TINY, "--methods=none", "--datasets=spmotif-struc-0.60", "--seeds=1"]
     code, _, error = run("bench", *words, "--row=My idea=ciga-v1:alpha=3,size=0.5")
     assert code == 0
-    assert "1 runs" in error
+    assert "1 run," in error
     code, out, _ = run("table", "table-spmotif")
     assert "My idea" in out
     assert run("bench", *words, "--row=nonsense")[0] == 2

@@ -140,18 +140,11 @@ def test_check_of_a_table(tmp_path: Path) -> None:
     assert set(report["duplicates"]) == {"exact", "WL hash", "canonical SMILES"}
     assert set(report["similarity"]) == {"id_val", "id_test"}
     assert 0 <= report["similarity"]["id_test"]["low"] <= report["similarity"]["id_test"]["median"] <= 1
-    text = ciga(
-        "data",
-        "check",
-        str(path),
-        "--label",
-        "active",
-        "--split",
-        "group:site",
-        "--data",
-        "fractions=.4,0,.6",
-    )
-    assert "Tanimoto similarity to nearest in train" in text
+    asked = [str(path), "--label", "active", "--split", "group:site", "--data", "fractions=.4,0,.6"]
+    shown = CliRunner().invoke(app, ["data", "check", *asked], env={"COLUMNS": "160"})
+    assert f"Next:  ciga fit {' '.join(asked)} --out model" in shown.stderr
+    text = shown.stdout
+    assert "Tanimoto similarity to the nearest in train" in text
     assert "split: group site" in text
     assert "smiles: taken from the column 'mol'" in " ".join(text.split())
 

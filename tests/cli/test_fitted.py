@@ -22,8 +22,9 @@ def test_explain_is_offered_where_there_are_subgraphs(
     method: str, explained: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_summary(toy_model(method), tmp_path, "molecules.csv")
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"ciga predict {tmp_path}" in said
+    printed = capsys.readouterr()
+    said = " ".join((printed.out + printed.err).split())
+    assert f"Next: ciga predict {tmp_path} FILE --out predictions.csv" in said
     assert ("ciga explain" in said) is explained
     assert "Gates:" not in said
 
@@ -40,6 +41,19 @@ def test_closed_gates_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = " ".join(capsys.readouterr().out.split())
     assert "Gates: erm ignores 2 node features (closed by gates in every training run)" in said
     assert "node feature 1, node feature 3." in said
+
+
+def test_data_warnings_of_molecules_speak_of_atoms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = toy_model("erm")
+    warned = {**model.report_data["data"], "warnings": ["2 columns of x are constant and say nothing."]}
+    monkeypatch.setattr(model, "report_data", {**model.report_data, "data": warned})
+    print_summary(model, tmp_path, "graphs.pt")
+    assert "Data: 2 columns of x are constant" in capsys.readouterr().out
+    monkeypatch.setattr(model, "featuriser", {"kind": "smiles"})
+    print_summary(model, tmp_path, "molecules.csv")
+    assert "Data: 2 atom features are constant" in capsys.readouterr().out
 
 
 def test_names_and_scores_are_whole_in_80_columns(

@@ -12,7 +12,6 @@ import pytest
 
 from ciga.estimator import GraphOODClassifier
 from ciga.models.model import Model
-from ciga.runs.pool import several
 from tests.helpers import ciga
 from tests.small_models import toy_splits, write_molecules
 
@@ -24,7 +23,6 @@ SHORT = ["--set", "layers=1", "--set", "width=8", "--epochs", "2", "--data", "fr
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CIGA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(several, "cores", lambda: 1)  # workers would take longer to start than all of this
     write_molecules(tmp_path / "mols.csv")
     return tmp_path
 
@@ -88,7 +86,7 @@ def test_from_a_table_to_a_report_in_three_commands(
     code, out, err = run("explain", "model", "--json", "--out", "test.html", "--gallery", 3)
     assert code == 0, err
     assert json.loads(out)["graphs"] > 0
-    # the same fit again finds its runs, and ERM's serve another method
+    # ERM with the settings it had beside another method finds its runs (by itself it starts from others)
     before = set((here / "runs").iterdir())
     code, out, err = run(
         "fit",
@@ -101,6 +99,10 @@ def test_from_a_table_to_a_report_in_three_commands(
         "other",
         "--method",
         "erm",
+        "--set",
+        "averaging=0",
+        "--set",
+        "lr=0.001",
         "--json",
         *SHORT,
     )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import ciga
+
 #: Python runs this before anything else, in every process that is started below.
 BLOCK = """
 import sys
@@ -51,3 +53,17 @@ def test_run_fit_and_predict_without_fcntl_and_resource(tmp_path: Path) -> None:
     assert done.stdout.endswith("without fcntl\n")
     assert "MB; record in" not in done.stdout  # nobody says how much memory was used
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 61
+
+
+def test_ctrl_c_before_a_command_has_begun_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the command line is still being put together, nobody else catches it."""
+
+    def interrupted(standalone_mode: bool) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ciga.cli.app", interrupted)
+    code, _, err = ciga(monkeypatch, capsys, "methods")
+    assert code == 130
+    assert err.strip() == "ciga: stopped. The same command continues where this one left off."

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ciga.bench.exhibit import PaperTable
 from ciga.bench.grid import Variation, configs
-from ciga.bench.paper import PaperTable, exhibit
+from ciga.bench.paper import exhibit
 from ciga.cli import screen
 from ciga.cli.help import EXAMPLES, GROUPS
 from ciga.cli.screen import again, complete, show_warning, warn

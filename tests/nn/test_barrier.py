@@ -6,6 +6,7 @@ registered; one that extracts without a barrier has to say so.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -80,8 +81,9 @@ def graphs_with(rest: int) -> tuple[list[Data], list[Tensor]]:
     return graphs, kept
 
 
-def parts_of(network: InvariantNetwork, rest: int, once: bool, scores: int = 0) -> Parts:
-    """G_c as chosen by hand, with scores that are the same for every rest; `scores` gives others."""
+@cache
+def chosen_by_hand(rest: int, once: bool, scores: int) -> tuple[Batch, Partition]:
+    """The graphs, and G_c with scores that are the same for every rest; `scores` gives others."""
     graphs, kept = graphs_with(rest)
     if once:
         for graph in graphs:
@@ -96,8 +98,14 @@ def parts_of(network: InvariantNetwork, rest: int, once: bool, scores: int = 0) 
         chosen[pairs] = mask
         fixed = torch.Generator().manual_seed(graph + 50 * scores)
         score[pairs[mask]] = torch.randn(int(mask.sum()), generator=fixed)
+    return batch, Partition(score, chosen)
+
+
+def parts_of(network: InvariantNetwork, rest: int, once: bool, scores: int = 0) -> Parts:
+    """What a network makes of them, with the part that was chosen by hand."""
+    batch, partition = chosen_by_hand(rest, once, scores)
     parts = network.split(batch)
-    return Parts(parts.batch, parts.hidden, Partition(score, chosen))
+    return Parts(parts.batch, parts.hidden, partition)
 
 
 def network_of(name: str, shape: dict[str, Any], **values: Any) -> InvariantNetwork:

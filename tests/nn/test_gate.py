@@ -118,11 +118,10 @@ def one_useful_column() -> Splits:
     return Splits({"train": store, "id_val": store}, Task(2, "accuracy"))
 
 
-def trained(price: float) -> Any:
-    return fit(
-        make("erm"), one_useful_column(), backbone=Backbone(layers=1, width=8, conv="gin", gate_price=price),
-        training=Training(epochs=EPOCHS, warmup=EPOCHS, batch_size=32, lr=0.05), device="cpu",
-    )  # fmt: skip
+def trained(price: float, speed: float = 1.0, epochs: int = EPOCHS) -> Any:
+    backbone = Backbone(layers=1, width=8, conv="gin", gate_price=price, gate_speed=speed)
+    training = Training(epochs=epochs, warmup=epochs, batch_size=32, lr=0.05)
+    return fit(make("erm"), one_useful_column(), backbone=backbone, training=training, device="cpu")
 
 
 def test_a_price_closes_what_is_useless_and_keeps_what_is_useful(tmp_path: Path) -> None:
@@ -138,6 +137,15 @@ def test_a_price_closes_what_is_useless_and_keeps_what_is_useful(tmp_path: Path)
     network.load_state_dict(loaded)
     batch = one_useful_column().train.batch(slice(None))
     assert torch.equal(network.eval()(batch), fitted.network("last")(batch))
+
+
+def test_fast_gates_start_open_close_in_fewer_epochs_and_are_known_as_closed() -> None:
+    assert torch.equal(FeatureGate(2, 1.0, speed=10.0).location, FeatureGate(2, 1.0).location)
+    epochs = EPOCHS // 6
+    assert closed_columns(trained(0.2, epochs=epochs).states["last"]) == []
+    fast = trained(0.2, speed=10.0, epochs=epochs)
+    assert closed_columns(fast.states["last"]) == [1, 2]
+    assert fast.selected["last"]["id_val"]["accuracy"] == 1.0
 
 
 def test_in_training_every_graph_draws_its_gates() -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,6 +140,7 @@ class Client:
 
     def __init__(self, elsewhere: Path) -> None:
         self.elsewhere, self.scattered, self.calls = elsewhere, 0, 0
+        self.rpc = SimpleNamespace()
 
     def nthreads(self) -> dict[str, int]:
         return {"tcp://worker": 1}

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from ciga.bench.exhibit import Own, PaperTable, Row
 from ciga.bench.grid import Variation, plans
-from ciga.bench.paper import Own, PaperTable, Row, exhibit
+from ciga.bench.paper import exhibit
 from ciga.bench.render import to_csv
 from ciga.bench.tables import fill
 from ciga.errors import CigaError

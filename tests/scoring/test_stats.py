@@ -165,3 +165,4 @@ def test_cliques() -> None:
 def test_too_little_for_a_diagram() -> None:
     assert stats.critical_difference({"a": {"x": 1.0}, "b": {"x": 2.0}, "c": {"x": 3.0}}) is None
     assert stats.critical_difference({"a": {"x": 1.0, "y": 1.0}, "b": {"x": 2.0, "y": 3.0}}) is None
+    assert stats.critical_difference({}) is None  # a study of ours has no numbers of the paper's

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ciga import options
+from ciga.bench.exhibit import Column, Statistics
 from ciga.bench.grid import Variation
-from ciga.bench.paper import Column, Statistics
 from ciga.bench.render import FORMATS, HEADER, MISSING, Sheet, Text, show
 from ciga.data.dataset import datasets, make
 from ciga.data.datasets.paper_stats import STATS, PaperStats

@@ -7,19 +7,9 @@ from pathlib import Path
 from textwrap import fill as fill_words
 from typing import Any
 
+from ciga.bench.exhibit import Column, Exhibit, Figure, Panel, PaperTable, Picture, Statistics
 from ciga.bench.grid import Variation, configs
-from ciga.bench.paper import (
-    Column,
-    Exhibit,
-    Figure,
-    Panel,
-    PaperTable,
-    Picture,
-    Statistics,
-    common_methods,
-    main_tables,
-    rows,
-)
+from ciga.bench.paper import common_methods, main_tables, rows
 from ciga.bench.ranks import draw_ranks
 from ciga.bench.tables import DEFAULT, fill, lower, score
 from ciga.errors import CigaError, UsageError
@@ -240,7 +230,7 @@ def _diagram(
     """Critical-difference diagrams: of what is recorded, and of the paper's own numbers."""
     keys = common_methods() if len(tables) > 1 else None
     ours = _means(tables, keys, records, variation, select, seeds)
-    mine = critical_difference(ours) if len(ours) > 2 else None
+    mine = critical_difference(ours)
     if mine is None:
         raise CigaError(
             f"Too few runs of {name} are recorded: ranks need three methods on the same two datasets. "

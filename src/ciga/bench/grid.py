@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ciga import options
-from ciga.bench.paper import Cell
+from ciga.bench.exhibit import Cell
 from ciga.errors import UsageError, unknown
 from ciga.runs.records import Config
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ciga.bench.paper import Cell, Figure, Line, Panel, Picture, source
+from ciga.bench.exhibit import Cell, Figure, Line, Panel, Picture
+from ciga.bench.paper import Ranks, source
 
 
 @cache
@@ -103,7 +104,7 @@ def _subgraphs() -> Figure:
 
 
 def _ranks() -> Figure:
-    return Figure(
+    return Ranks(
         "figure-ranks",
         "Average ranks over the sixteen datasets, with their critical difference",
         "ours, from the paper's three main tables",

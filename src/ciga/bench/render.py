@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ciga.bench.paper import Column, Row
+from ciga.bench.exhibit import Column, Row
 from ciga.bench.tables import DEFAULT, Result
 from ciga.errors import UsageError
 from ciga.scoring.stats import EQUAL, LEAST, Comparison

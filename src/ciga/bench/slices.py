@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ciga.bench.paper import Cell, Exhibit, Figure, Own, PaperTable, Statistics
+from ciga.bench.exhibit import Cell, Exhibit, Figure, Own, PaperTable, Statistics
 from ciga.errors import UsageError
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from ciga.bench.exhibit import Cell, Figure, Picture
 from ciga.bench.grid import Variation
-from ciga.bench.paper import Cell, Figure, Picture
 from ciga.bench.tables import DEFAULT
 from ciga.errors import CigaError
 from ciga.explain.draw import KEPT, REST, TRUE, pyplot

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+from ciga.bench.exhibit import SECONDS, Cell, Column, Own, PaperTable, Row
 from ciga.bench.grid import PUBLISHED, Variation, configs
-from ciga.bench.paper import SECONDS, Cell, Column, Own, PaperTable, Row
 from ciga.errors import UsageError, unknown
 from ciga.runs.records import Records
 from ciga.scoring.metrics import EXPLANATION_METRICS, LOWER_IS_BETTER, METRICS

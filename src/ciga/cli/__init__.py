@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import typer
 
-from ciga.cli import bench, catalog, data, model, run, runs, tune
+from ciga.cli import bench, catalog, data, fit, model, run, runs, tune
 from ciga.cli.help import Command, Group
 from ciga.cli.screen import complain, show_warning, warn
 from ciga.errors import UsageError, os_sentence, sentence
@@ -29,7 +29,7 @@ app.command("methods")(catalog.methods)
 app.command("demo")(run.demo)
 app.command("datasets")(catalog.datasets)
 app.add_typer(data.app, name="data")
-app.command("fit")(model.fit)
+app.command("fit")(fit.fit)
 app.command("predict")(model.predict)
 app.command("explain")(model.explain)
 app.command("export")(model.export)
@@ -42,6 +42,9 @@ for group in (app, data.app, runs.app):
     group.info.cls = Group
     for command in group.registered_commands:
         command.cls = Command
+
+
+STOPPED = "\nciga: stopped. The same command continues where this one left off."
 
 
 def _version(asked: bool) -> None:
@@ -69,11 +72,14 @@ def main() -> None:
         os.execve(sys.executable, command, {**os.environ, "PYTHONUTF8": "1"})
     warnings.showwarning = show_warning
     try:
-        app(standalone_mode=True)
+        app(standalone_mode=True, prog_name="ciga")  # however it was started: python -m ciga, too
     except SystemExit as stop:
         if stop.code == 130:  # what typer makes of Ctrl-C, without a word
-            warn("\nciga: stopped. The same command continues where this one left off.")
+            warn(STOPPED)
         _flush(stop)
+    except KeyboardInterrupt:  # before typer has begun
+        warn(STOPPED)
+        sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has gone (`ciga … | head`): nobody is left to complain to.
         _silence()

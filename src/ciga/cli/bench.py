@@ -33,6 +33,7 @@ from ciga.cli.bench_options import (
 )
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
 from ciga.cli.screen import complain, next_step, warn
+from ciga.errors import CigaError, UsageError, counted
 
 if TYPE_CHECKING:
     from ciga.bench.grid import Variation
@@ -77,8 +78,8 @@ def bench(
         exhibits(runs_dir, results)
         return
     from ciga.bench import paper
+    from ciga.bench.exhibit import PaperTable, Statistics
     from ciga.bench.grid import plans
-    from ciga.errors import UsageError
 
     records = records_in(runs_dir, results)
     if name is None:
@@ -90,7 +91,7 @@ def bench(
     name = shown.name
     wanted = parse_seeds(seeds)
     own = own_of(shown, row, column)
-    if isinstance(shown, paper.Statistics):
+    if isinstance(shown, Statistics):
         _prepare(shown, variation, datasets)
         next_step(f"ciga table {name}", "counts them")
         return
@@ -105,7 +106,7 @@ def bench(
         cells, wanted = part.cells, wanted or part.seeds
         variation = replace(variation, settings={**part.settings, **variation.settings})
         typer.echo(f"quick slice of {name}: {part.words}.", err=True)
-    elif isinstance(shown, paper.PaperTable):
+    elif isinstance(shown, PaperTable):
         cells = shown.cells(names(methods), names(datasets), own)
     else:
         cells = shown.cells(names(methods), names(datasets))
@@ -170,9 +171,9 @@ def table(
     Without options that say which runs are meant, those of the last `ciga bench` of this table are.
     """
     from ciga.bench import paper
+    from ciga.bench.exhibit import Figure, PaperTable, Statistics
     from ciga.bench.render import render
     from ciga.bench.tables import fill
-    from ciga.errors import UsageError
 
     shown = paper.exhibit(name)
     name = shown.name
@@ -184,7 +185,7 @@ def table(
         last = recall(runs_dir, name)
         variation, row, column = last.variation, row or last.rows, column or last.columns
         also = None if all_ else last.named
-        if not wanted and last.seeds and not isinstance(shown, paper.Figure | paper.Statistics):
+        if not wanted and last.seeds and not isinstance(shown, Figure | Statistics):
             wanted = sorted({*shown.seeds, *last.seeds})
     own = own_of(shown, row, column)
     form = format_
@@ -192,7 +193,7 @@ def table(
         form = "screen" if out is None and sys.stdout.isatty() else "md"
     if form == "screen" and out is not None:
         raise UsageError("--format screen is for a terminal: with --out use md, latex, html or csv.")
-    if isinstance(shown, paper.Statistics):
+    if isinstance(shown, Statistics):
         from ciga.bench.datasets import statistics_table, statistics_view
 
         if form == "screen":
@@ -204,7 +205,7 @@ def table(
             next_step(f"ciga data stats {shown.columns[0].dataset}", "shows one of them in detail")
             return
         text = statistics_table(shown, form, names(datasets), variation)
-    elif isinstance(shown, paper.PaperTable):
+    elif isinstance(shown, PaperTable):
         result = fill(
             shown,
             records,
@@ -230,7 +231,7 @@ def table(
         raise UsageError(f"{name} is a figure: draw it with  ciga figure {name} --out DIR.")
     if out is None:
         sys.stdout.write(text)
-        if isinstance(shown, paper.PaperTable) and form == "md":
+        if isinstance(shown, PaperTable) and form == "md":
             advise_table(shown, result, records, wanted)
     else:
         from ciga.files import atomic
@@ -238,7 +239,7 @@ def table(
         with atomic(out) as temporary:
             temporary.write_text(text, encoding="utf-8")
         typer.echo(f"written: {out}", err=True)
-        if isinstance(shown, paper.PaperTable):
+        if isinstance(shown, PaperTable):
             advise_table(shown, result, records, wanted)
 
 
@@ -312,7 +313,7 @@ def _run(
         )
         state = pool.run()
     typer.echo(
-        f"{name}: {state.total} runs, {state.recorded} recorded before, {state.done} done now, "
+        f"{name}: {counted(state.total, 'run')}, {state.recorded} recorded before, {state.done} done now, "
         f"{len(state.failed)} failed, {state.not_started} not started.",
         err=True,
     )
@@ -325,7 +326,6 @@ def _prepare(shown: Any, variation: Variation, datasets: Sequence[str]) -> None:
     """The statistics need no run, only the data."""
     from ciga.bench.datasets import build
     from ciga.cli.progress import epoch_bar
-    from ciga.errors import CigaError
 
     for column in shown.columns:
         if not datasets or column.dataset in names(datasets):

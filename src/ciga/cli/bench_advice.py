@@ -11,8 +11,8 @@ from ciga.cli.screen import next_step
 from ciga.errors import counted
 
 if TYPE_CHECKING:
+    from ciga.bench.exhibit import Cell, Exhibit
     from ciga.bench.grid import Variation
-    from ciga.bench.paper import Cell, Exhibit
     from ciga.runs.records import Config, Records
 
 

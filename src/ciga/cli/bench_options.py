@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 if TYPE_CHECKING:
+    from ciga.bench.exhibit import Exhibit, Own
     from ciga.bench.grid import Variation
-    from ciga.bench.paper import Exhibit, Own
     from ciga.runs.records import Records
 
 Name = Annotated[
@@ -119,7 +119,7 @@ def variation_of(
 
 def own_of(shown: Exhibit, rows: Sequence[str], columns: Sequence[str]) -> Own:
     """`LABEL=METHOD:key=value,…` and `LABEL=DATASET:key=value,…` as rows and columns of a table."""
-    from ciga.bench.paper import Column, Own, PaperTable, Row
+    from ciga.bench.exhibit import Column, Own, PaperTable, Row
     from ciga.data.dataset import datasets
     from ciga.errors import UsageError
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ciga.errors import counted
+
 if TYPE_CHECKING:
     from ciga.runs.plan import Plan
     from ciga.runs.records import Records
@@ -66,8 +68,9 @@ def show_plan(
     total = estimate.total(p.config for p in missing)
     failed = f", {failures} failed before (--retry tries them again)" if failures else ""
     typer.echo(
-        f"{name}: {len(todo)} runs, {len(todo) - len(missing)} recorded, {len(missing)} missing{failed}; "
-        f"about {hours(total)} on one core, {hours(total / at_once)} on {at_once}."
+        f"{name}: {counted(len(todo), 'run')}, {len(todo) - len(missing)} recorded, "
+        f"{len(missing)} missing{failed}; about {hours(total)} on one core, "
+        f"{hours(total / at_once)} on {at_once}."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, DataPairs, Plugins
-from ciga.cli.screen import again, listing, next_step
+from ciga.cli.screen import again, listing, next_step, say
 from ciga.data.reading.json_graphs import refuse_damaged
 from ciga.errors import UsageError
 
@@ -62,7 +63,7 @@ def stats(name: Name, data: DataPairs = [], plugin: Plugins = [], json_: AsJson 
     remark = (found["paper"] or {}).get("remark")
     for key, note in {**({"paper": remark} if remark else {}), **found["notes"]}.items():
         if not key.startswith("all."):
-            console.print(f"{key}: {note}", style="dim", soft_wrap=True, markup=False, highlight=False)
+            say(console, f"{key}: {note}", "dim")
     next_step(f"ciga data check {name}{again(data, plugin)}", "looks for leakage and shifts")
 
 
@@ -118,7 +119,9 @@ def check(
         if path is None:
             next_step(f"ciga run {name} ciga-v2{again(data, plugin)}", "trains on it")
         else:
-            next_step(f"ciga fit {name} --out model", "trains on it; with the same options as here")
+            same = [w for key, value in asked.items() for w in (f"--{key}", *([value] * (key != "strict")))]
+            words = shlex.join(["ciga", "fit", name, *same]) + again(data, plugin)
+            next_step(f"{words} --out model", "trains on it")
 
 
 def which(name: str) -> tuple[str, Path | None]:

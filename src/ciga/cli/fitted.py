@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ciga.cli.screen import listing, never_cut
+from ciga.cli.screen import listing, never_cut, next_step, say
+from ciga.data.reading.feature_names import with_names
 from ciga.explain.render import spread
 from ciga.explain.words import words_of
 from ciga.models.model import Model
@@ -55,52 +57,39 @@ def print_summary(model: Model, out: Path, source: str) -> None:
             name = "  single seeds"
         table.add_row(name, *row)
     console.print(table)
+    molecules = model.featuriser.get("kind") == "smiles"
+    words = words_of(model.source, molecules, report_data["data"]["notes"])
     if report_data.get("made_of"):
-        console.print(report_data["made_of"], soft_wrap=True, highlight=False, markup=False)
+        say(console, report_data["made_of"])
     flagged = report_data["flagged"]
     said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
     if said and model.gauge is not None:
         worst = max((m for m in MEASURES if m in flagged[last]), key=lambda m: flagged[last][m])
-        console.print(
-            f"Shift: unlike training are {said} (mostly by {worst}; by chance alone about "
-            f"{100 * model.gauge.level:.0f} %).{_loss(together.get(next(iter(scores)), {}), parts, metric)}",
-            soft_wrap=True,
-            highlight=False,
-        )
+        loss = _loss(together.get(next(iter(scores)), {}), parts, metric)
+        chance = f"by chance alone about {100 * model.gauge.level:.0f} %"
+        say(console, f"Shift: unlike training are {said} (mostly by {worst}; {chance}).{loss}")
     alike = {part: found["nearest"] for part, found in flagged.items() if "nearest" in found}
     near = ", ".join(f"{value:.2f} in {part}" for part, value in alike.items())
     if near:
         hard = (report_data["data"].get("similarity") or {}).get(last, {}).get("verdict", "")
-        console.print(
-            f"Similarity to the nearest training graph, median: {near}. {hard}".rstrip(),
-            soft_wrap=True,
-            highlight=False,
-        )
+        say(console, f"Similarity to the nearest training graph, median: {near}. {hard}".rstrip())
     for warning in report_data["data"]["warnings"]:
-        console.print(f"Data: {warning}", style="yellow", soft_wrap=True, highlight=False, markup=False)
-    words = words_of(model.source, model.featuriser.get("kind") == "smiles", report_data["data"]["notes"])
+        say(console, f"Data: {with_names(warning) if molecules else warning}", "yellow")
     for name, columns in report_data.get("closed_features", {}).items():
-        console.print(f"Gates: {words.closed(name, columns)}", soft_wrap=True, highlight=False, markup=False)
+        say(console, f"Gates: {words.closed(name, columns)}")
     if report_data.get("repeats"):
         console.print(_repeated(report_data["repeats"], metric))
-    console.print(f"[bold]{report_data['advice']}[/]", soft_wrap=True, highlight=False)
-    size = sum(p.stat().st_size for p in out.rglob("*") if p.is_file()) / 2**20
-    file = source if Path(source).exists() else "FILE"
+    say(console, report_data["advice"], "bold")
     if model.rivals:
         alone = ", ".join([*([model.method_name] if model.shares else []), *model.rivals])
-        console.print(
-            f"Also saved, each for use alone (ciga predict … --member NAME): {alone}.",
-            soft_wrap=True,
-            highlight=False,
-            markup=False,
-        )
-    shown = f"   or   ciga explain {out} {file} --out report.html" if model.method.extracts else ""
-    console.print(
-        f"model: {out} ({size:.1f} MB). Next:  ciga predict {out} {file} --out predictions.csv{shown}",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
-    )
+        say(console, f"Also saved, each for use alone (ciga predict … --member NAME): {alone}.")
+    size = sum(p.stat().st_size for p in out.rglob("*") if p.is_file()) / 2**20
+    say(console, f"Model: {out} ({size:.1f} MB)")
+    file = shlex.quote(source) if Path(source).exists() else "FILE"
+    place = shlex.quote(str(out))
+    next_step(f"ciga predict {place} {file} --out predictions.csv")
+    if model.method.extracts:
+        next_step(f"ciga explain {place} {file} --out report.html")
 
 
 def _repeated(repeats: RepeatedFits, metric: str) -> Table:

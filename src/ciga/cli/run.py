@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.screen import again, complete, next_step
+from ciga.errors import counted
 
 if TYPE_CHECKING:
     from ciga.runs.types import Record
@@ -148,7 +149,7 @@ def _show(record: Record, folder: Path) -> None:
             f"node features closed by their gates: {closed or 'none'}", markup=False, soft_wrap=True
         )
     console.print(
-        f"{record['method']} on {record['dataset']}, seed {record['seed']}: {record['epochs']} epochs, "
-        f"{record['seconds']:.0f} s{memory}; record in {folder}",
+        f"{record['method']} on {record['dataset']}, seed {record['seed']}: "
+        f"{counted(record['epochs'], 'epoch')}, {record['seconds']:.0f} s{memory}; record in {folder}",
         soft_wrap=True,
     )

@@ -235,7 +235,7 @@ def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_csv(records: Iterable[Record]) -> str:
-    """One line a run; a column a run has not is empty."""
+    """One line per run; a column that a run does not have is empty."""
     import csv
     import io
 

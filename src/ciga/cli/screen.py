@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 
@@ -37,6 +38,11 @@ def never_cut(table: Table) -> Table:
     for column in table.columns[1:]:
         column.overflow = "fold"
     return table
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """A sentence. A terminal breaks it between words; piped, it stays one line."""
+    console.print(text, style=style, soft_wrap=not console.is_terminal, highlight=False, markup=False)
 
 
 def next_step(command: str, why: str = "") -> None:
@@ -96,7 +102,7 @@ def _coloured(text: str, style: str) -> None:
     # Rich leaves the colour out where standard error is not a terminal, and where NO_COLOR is set.
     from rich.console import Console
 
-    Console(stderr=True, soft_wrap=True).print(text, style=style, markup=False, highlight=False)
+    say(Console(stderr=True), text, style)
 
 
 def complete(kind: str) -> Callable[[str], list[str]]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import DataPairs, Pairs, Plugins, Preset, RunsDir
-from ciga.cli.screen import again, next_step
+from ciga.cli.screen import again, listing, next_step, say
+from ciga.errors import CigaError, UsageError, counted, unknown
 
 if TYPE_CHECKING:
     from ciga.runs.tune import Search
@@ -60,7 +61,6 @@ def tune(
     """
     from ciga import options
     from ciga.cli.bench_options import names, parse_seeds
-    from ciga.errors import UsageError
     from ciga.registry import load_plugin
     from ciga.runs.tune import Search, searches, tune_methods
     from ciga.runs.tune import tune as search
@@ -111,7 +111,6 @@ def tune(
 def typed(method: str, values: dict[str, Any]) -> dict[str, Any]:
     """Settings from the command line as what they are: numbers as numbers."""
     from ciga import options
-    from ciga.errors import unknown
     from ciga.runs.tune.space import setting_kinds
 
     kinds = setting_kinds(method)
@@ -144,7 +143,6 @@ def _use(task: Search, file: Path, data: list[str], plugins: list[Path], runs_di
 
 def _over(given: Sequence[str]) -> dict[str, list[Any] | None]:
     """`alpha`, `alpha=1,2` -> names with their values, or None for the declared grid."""
-    from ciga.errors import UsageError
 
     out: dict[str, list[Any] | None] = {}
     for text in given:
@@ -174,9 +172,7 @@ def _tell(news: str) -> None:
 def _show(found: Any) -> None:
     """The trials, best first."""
     from rich.console import Console
-    from rich.table import Table
 
-    from ciga.errors import CigaError
     from ciga.runs.tune import counts
 
     ends = counts(found)
@@ -186,10 +182,8 @@ def _show(found: Any) -> None:
         raise CigaError(f"No trial of the search came to an end ({said}).")
     names = list(done[0].params)
     console = Console()
-    console.print(
-        f"{found.study_name}: {sum(ends.values())} trials ({said})", soft_wrap=True, highlight=False
-    )
-    table = Table("trial", "validation", *names)
+    say(console, f"{found.study_name}: {counted(sum(ends.values()), 'trial')} ({said})")
+    table = listing("trial", "validation", *names)
     for trial in sorted(done, key=lambda t: -t.value)[:10]:
         table.add_row(str(trial.number), f"{trial.value:.4f}", *[str(trial.params[n]) for n in names])
     console.print(table)
@@ -198,17 +192,12 @@ def _show(found: Any) -> None:
 def _compare(dataset: str, trials: int, found: Mapping[str, Any]) -> None:
     """The best of each method, and what it was given."""
     from rich.console import Console
-    from rich.table import Table
 
     from ciga.runs.tune import counts
 
     console = Console()
-    console.print(
-        f"{dataset}: {trials} trials for each method, judged by the same rule",
-        soft_wrap=True,
-        highlight=False,
-    )
-    table = Table("method", "trials", "validation", "best settings")
+    say(console, f"{dataset}: {counted(trials, 'trial')} for each method, judged by the same rule")
+    table = listing("method", "trials", "validation", "best settings")
     for method, made in found.items():
         ends = counts(made)
         said = f"{sum(ends.values())} ({', '.join(f'{n} {state}' for state, n in ends.items())})"
@@ -253,5 +242,5 @@ def best_settings(
     study = search(task, runs_dir / "tune.journal", trials, runs_dir, workers=workers, device=device)
     best: dict[str, Any] = dict(study.best_trial.params)
     said = " ".join(f"{k}={v}" for k, v in best.items())
-    typer.echo(f"{method}, the best of {trials} trials on validation data: {said}", err=True)
+    typer.echo(f"{method}, the best of {counted(trials, 'trial')} on validation data: {said}", err=True)
     return best

@@ -116,11 +116,6 @@ def cache_folder(name: str, key: Mapping[str, Any], sources: Sequence[Path] = ()
     return cache_home() / f"{name}-{digest[:20]}"
 
 
-def is_cached(name: str, key: Mapping[str, Any], sources: Sequence[Path] = ()) -> bool:
-    """Whether `cached` would find something (it may still turn out to be damaged)."""
-    return (cache_folder(name, key, sources) / "splits.json").is_file()
-
-
 def cached(
     name: str,
     key: Mapping[str, Any],

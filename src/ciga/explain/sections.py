@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import Any
 
@@ -82,16 +83,18 @@ def score_section(report_data: ReportData, words: Words) -> dict[str, Any]:
                 )
                 if chosen:
                     f = found[metric]
-                    label = f"{words.part(split)}, {method_name(method)}"
-                    dots.append((split, (label, place, f["mean"], f["low"], f["high"])))
-    dots.sort(key=lambda dot: PARTS.index(dot[0]))
+                    dots.append((split, (method_name(method), place, f["mean"], f["low"], f["high"])))
+    chart = []
+    for part in (part for part in PARTS if any(split == part for split, _ in dots)):
+        chart.append((words.part(part), svg.HEADING, math.nan, math.nan, math.nan))
+        chart += [dot for split, dot in dots if split == part]
     seeds = max((len(seconds) for seconds in report_data.get("seconds", {}).values()), default=0)
     over = ", with intervals over training runs" if seeds >= LEAST else ""
     label = f"{metric_name(metric)} of each method on each part{over}"
     rules = dict.fromkeys(rule_of(report_data, method) for method in report_data.get("scores", {}))
     return {
         "rows": rows,
-        "chart": svg.whiskers([dot for _, dot in dots], label),
+        "chart": svg.whiskers(chart, label),
         "metric": metric_name(metric),
         "rules": ", ".join(SELECTORS.get(rule, rule) for rule in rules),
         "seeds": seeds,

@@ -14,6 +14,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 360, 200, 44, 26, 8, 10
 #: In graphs with more edges than this, only the kept ones can be pointed at: the file stays small.
 POINTED = 300
 NAMES, CHARACTER = 120, 6.8  # least width of a column of names, and that of a letter in a wide font
+HEADING = -1  # in place of a colour: the row is a heading
 
 
 @dataclass
@@ -114,14 +115,14 @@ def curves(series: Sequence[Series], label: str) -> str:
 
 
 def whiskers(rows: Sequence[tuple[str, int, float, float, float]], label: str) -> str:
-    """Means with intervals, one below the other: (name, colour, mean, low, high)."""
-    rows = [r for r in rows if math.isfinite(r[2])]
+    """Means with intervals, one below the other: (name, colour, mean, low, high). HEADING is no colour."""
+    rows = [r for r in rows if r[1] == HEADING or math.isfinite(r[2])]
     ends = [v for r in rows for v in r[2:] if math.isfinite(v)]
     if not ends:
         return ""
     ticks = _ticks(min(ends), max(ends))
     low, high = min(ticks[0], *ends), max(ticks[-1], *ends)
-    left, step = max(NAMES, 14 + CHARACTER * max(len(r[0]) for r in rows)), 22
+    left, step = max(NAMES, 14 + CHARACTER * max(len(r[0]) for r in rows if r[1] != HEADING)), 22
     width = WIDTH - NAMES + left  # long names make the chart wider, not the plot narrower
     height = TOP + step * len(rows) + BOTTOM
 
@@ -135,6 +136,9 @@ def whiskers(rows: Sequence[tuple[str, int, float, float, float]], label: str) -
         parts.append(f'<text class="tick" x="{x}" y="{height - 8}" text-anchor="middle">{tick:g}</text>')
     for i, (name, colour, mean, a, b) in enumerate(rows):
         y = TOP + step * i + step / 2
+        if colour == HEADING:
+            parts.append(f'<text class="tick head" x="0" y="{y + 3.5}">{escape(name)}</text>')
+            continue
         parts.append(
             f'<text class="tick" x="{left - 8}" y="{y + 3.5}" text-anchor="end">{escape(name)}</text>'
         )

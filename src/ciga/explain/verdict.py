@@ -43,7 +43,7 @@ def verdict(model: Model, method: str, words: Words) -> dict[str, str]:
         runs = "One training run is" if len(model.seeds) == 1 else f"{len(model.seeds)} training runs are"
         return {
             "tone": "open",
-            "headline": f"{runs} too few to judge {method} on {where}.",
+            "headline": f"{runs} too few to judge {'the mixture' if model.shares else method} on {where}.",
             "advice": f"It differs from a plain network by {difference}: fit with --seeds {LEAST} or more "
             "to see how much of that is chance.",
         }

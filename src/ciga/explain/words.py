@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ciga.data.reading.feature_names import ATOM_NAMES, BOND_NAMES
+from ciga.data.reading.feature_names import COLUMN, feature_name
 from ciga.errors import counted
 
 METRICS = {
@@ -98,14 +98,11 @@ class Words:
             "edges": f"number of {self.edge}s",
             "degree": f"neighbours per {self.node}",
         }
-        found = re.fullmatch(r"(x|edge_attr)\[(\d+)\]", name)
+        found = COLUMN.fullmatch(name)
         if found is None:
             return plain.get(name, name)
-        what, column = found[1], int(found[2])
-        names = ATOM_NAMES if what == "x" else BOND_NAMES
-        if self.named and column < len(names):
-            return names[column]
-        return f"{self.node if what == 'x' else self.edge} feature {column}"
+        known = feature_name(name) if self.named else None
+        return known or f"{self.node if found[1] == 'x' else self.edge} feature {found[2]}"
 
     def closed(self, method: str, columns: Sequence[int]) -> str:
         """What the gates of a method closed in every training run, by name."""
@@ -131,7 +128,7 @@ class Words:
 
     def sentence(self, text: str) -> str:
         """A sentence with all its short names replaced."""
-        text = re.sub(r"\b(?:x|edge_attr)\[\d+\]", lambda m: self.feature(m[0]), text)
+        text = COLUMN.sub(lambda m: self.feature(m[0]), text)
         text = re.sub(r"\bcolumn(s?) of x\b", rf"{self.node} feature\1", text)
         text = re.sub(r"\bcolumn(s?) of edge_attr\b", rf"{self.edge} feature\1", text)
         text = re.sub(r"\b(?:id|ood)_(?:val|test)\b", lambda m: f"“{self.part(m[0])}”", text)
@@ -171,4 +168,4 @@ def metric_name(metric: str) -> str:
 
 def method_name(method: str) -> str:
     """A method as people call it."""
-    return "plain network (ERM)" if method == "erm" else method
+    return {"erm": "plain network (ERM)", "auto": "the mixture"}.get(method, method)

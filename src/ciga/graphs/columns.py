@@ -51,4 +51,6 @@ def from_tensors(tensors: dict[str, Tensor]) -> dict[str, Column]:
 
 def _decode(text: Tensor, ends: Tensor) -> list[str]:
     raw, stops = text.numpy().tobytes(), [0, *ends.tolist()]
+    if any(a > b for a, b in pairwise([*stops, len(raw)])):  # or a few bytes could be read over and over
+        raise ValueError("the ends of texts are not in order")
     return [raw[a:b].decode() for a, b in pairwise(stops)]

@@ -79,7 +79,7 @@ def _member(
     nodes = x.size(0)
     every, all_nodes = x.new_ones(index.size(1)), x.new_ones(nodes)
     gate = getattr(network, "gate", None)
-    x = x * fixed_gates(gate.openness) if isinstance(gate, FeatureGate) else x
+    x = x * fixed_gates(gate.location) if isinstance(gate, FeatureGate) else x
     if isinstance(network, GraphNetwork):
         h = _encode(network.encoder, x, index, attr, None, every, batch, graphs, all_nodes)
         return network.head(_read(network.readout, h, batch, graphs, all_nodes)), None

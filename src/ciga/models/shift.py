@@ -43,7 +43,7 @@ SAMPLE = 10_000
 LEAST_SPREAD = 0.05
 #: Share of the identity in the covariance of the embeddings.
 SHRINKAGE = 0.1
-#: Training sets up to this size are known again (8 bytes a graph): a model folder stays small.
+#: Training sets up to this size are known again (8 bytes per graph): a model folder stays small.
 REMEMBERED = 100_000
 
 Embed = Callable[[Batch], Sequence[Tensor]]

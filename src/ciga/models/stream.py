@@ -215,7 +215,7 @@ def _table_chunks(
 
 
 def _fit(cells: Sequence[str], width: int) -> list[str]:
-    """So many cells: empty ones added, surplus ones cut off; what is no UTF-8 is shown as an escape."""
+    """A row of `width` cells: empty ones added, surplus ones cut off, what is not UTF-8 as an escape."""
     text = [c.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0") for c in cells[:width]]
     return text + [""] * (width - len(text))
 

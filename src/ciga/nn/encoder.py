@@ -42,6 +42,9 @@ class Backbone:
     gate_price: float = tunable(
         0.0, [0.0, 0.1, 1.0], low=0.0, help="price of a node feature that stays open; 0: no gates"
     )
+    gate_speed: float = tunable(
+        1.0, [1.0, 10.0], low=0.01, high=1000.0, help="how fast gates move, times the learning rate"
+    )
     edge_features: bool = tunable(True, help="use edge features where the data has them")
     undirected: bool = tunable(False, help="messages go both ways along edges that the data stores once")
 

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from filelock import FileLock, Timeout
 
+from ciga.data.reading import limits
 from ciga.errors import CigaError
 from ciga.files import write_json
 from ciga.runs.types import Failure, Record, is_record
@@ -232,8 +233,9 @@ def lists_of_records(folder: Path) -> list[Path]:
 def read_lines(file: Path) -> Iterator[Record]:
     """The records of a list, one on each line: *.jsonl, or *.jsonl.gz."""
     try:
-        content = file.read_bytes()
-        text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode()
+        opener = gzip.open if file.suffix == ".gz" else open
+        with opener(file, "rt", encoding="utf-8", newline="\n") as opened:
+            text = limits.read_whole(opened, file)
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError):
         raise CigaError(f"{file} is damaged: replace it by a whole copy.") from None
     for number, line in enumerate(text.split("\n"), 1):

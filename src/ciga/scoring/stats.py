@@ -290,8 +290,10 @@ def critical_difference(
     from scipy.stats import friedmanchisquare, studentized_range
 
     methods = list(means)
+    if len(methods) < 3:
+        return None
     shared = [d for d in means[methods[0]] if all(d in m and math.isfinite(m[d]) for m in means.values())]
-    if len(shared) < 2 or len(methods) < 3:
+    if len(shared) < 2:
         return None
     by_dataset = [ranks({m: means[m][d] for m in methods}) for d in shared]
     average = {m: fmean(r[m] for r in by_dataset) for m in methods}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.stats import false_discovery_control, ks_2samp
 from torch_geometric.data import Data
 
 from ciga.data.check.report import _correct, check
+from ciga.data.reading.feature_names import ATOM_NAMES
 from ciga.graphs.hashes import exact_hashes, wl_hashes
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import GraphStore
@@ -221,6 +223,36 @@ def test_the_report_is_json_and_prints() -> None:
     assert "mine" in text
     assert "ood_test in train" in text
     assert "1 graph of ood_test is also in train" in text
+
+
+def printed(report: object) -> str:
+    console = Console(record=True, width=80, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(report)
+    return console.export_text()
+
+
+def test_columns_of_molecules_have_names_on_screen() -> None:
+    pytest.importorskip("rdkit")
+    from ciga.data.reading.featurise import featurise
+
+    parts = {"train": ["CCO", "CCN", "CCC", "CCCC"], "ood_test": ["c1ccccc1", "c1ccncc1"]}
+    stores = {name: featurise(smiles).store for name, smiles in parts.items()}
+    for name, store in stores.items():
+        store.y = torch.arange(len(parts[name])) % 2
+        store.columns["smiles"] = parts[name]
+    report = check(Splits(stores, Task(2)))
+    text = printed(report)
+    assert any(name in text for name in ATOM_NAMES)
+    assert "atom features are constant" in text
+    assert not re.search(r"x\[|edge_attr|columns? of", text)
+    assert "of x are constant" in " ".join(report.warnings())  # as_dict() keeps what a program looks up
+
+
+def test_a_clean_check_is_one_sentence_about_duplicates_and_fits_80_columns() -> None:
+    text = printed(check(splits(train=graphs(0, 20), ood_test=graphs(1, 10)), "mine"))
+    assert "No graph is in two parts (compared by: exact, WL hash)." in text
+    assert "x[1]" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_tiny_parts_do_not_break_it() -> None:

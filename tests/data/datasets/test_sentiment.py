@@ -210,7 +210,7 @@ def test_what_is_no_array_of_numbers_is_refused(tmp_path: Path) -> None:
 
 def test_a_forged_type_is_never_built(tmp_path: Path) -> None:
     """The state of a type says that its bytes are objects: NumPy followed them as pointers, and crashed."""
-    plain = pickle.dumps(np.zeros(2, dtype="f8"), 2)
+    plain = pickle.dumps(np.full(2, 1.5), 2)
     good = b"(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t"
     at = plain.index(b"(K\x03X\x01\x00\x00\x00<")
     end = plain.index(b"K\x00t", at) + 3
@@ -219,7 +219,7 @@ def test_a_forged_type_is_never_built(tmp_path: Path) -> None:
     forged = b"(K\x03X\x01\x00\x00\x00|NX\x01\x00\x00\x00f\x85" + field + b"K\x08K\x01K\x01t"
     path = tmp_path / "forged.pkl"
     path.write_bytes(plain[:at] + good + plain[end:])
-    assert read_array_pickle(path).tolist() == [0.0, 0.0]
+    assert read_array_pickle(path).tolist() == [1.5, 1.5]
     path.write_bytes(plain[:at] + forged + plain[end:])
     with pytest.raises(CigaError, match="refused"):
         read_array_pickle(path)

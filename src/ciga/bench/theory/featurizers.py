@@ -16,7 +16,6 @@ import numpy as np
 
 from ciga.bench.theory.world import CAUSE, SPURIOUS, Joint, World, information
 
-PARTNERS = ("label", "cause")
 BITS = (*CAUSE, *SPURIOUS)
 #: Differences below this are rounding.
 SAME = 1e-9

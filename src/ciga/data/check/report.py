@@ -190,7 +190,7 @@ def _shifts(splits: Splits) -> dict[str, Any]:
 
 
 def _describe(store: GraphStore) -> dict[str, Values]:
-    """One number a graph, by name: its size and degree, and the features of one of its nodes and edges.
+    """One number per graph, by name: its size and degree, and the features of one of its nodes and edges.
 
     One node drawn at random stands for its graph: nodes of one graph are not independent, and the mean over
     a graph varies less the larger the graph is, so that every size shift would look like a feature shift.

@@ -11,8 +11,8 @@ for 0, red for 1) follows y, flipped with a probability of its own in each envir
 | ood_val  | 5,000 of the rest  | 2 | 0.9           |
 | ood_test | 15,000 of the rest | 2 | 0.9           |
 
-About 57 nodes and 374 directed edges a graph. There is no in-distribution validation set: the paper has none,
-and its validation set is drawn like the test set.
+About 57 nodes and 374 directed edges per graph. There is no in-distribution validation set: the paper has
+none, and its validation set is drawn like the test set.
 """
 
 from __future__ import annotations

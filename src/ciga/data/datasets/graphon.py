@@ -132,7 +132,7 @@ def sample_edges(
     density: float,
     rng: np.random.Generator,
 ) -> tuple[Ints, Ints]:
-    """Edges of graphs of these sizes [G] from these graphons [G]: [2, E] both ways, and edges a graph [G].
+    """Edges of graphs of these sizes [G] from these graphons [G]: [2, E] both ways, and edges per graph [G].
 
     Every pair of nodes is looked at, some `CHUNK` pairs at a time; a chunk holds whole graphs.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ciga.data.reading.chem import SYMBOLS
 
 _ELEMENTS = {
@@ -43,3 +45,19 @@ BOND_NAMES = (
     "Z double bond",
     "E double bond",
 )
+
+COLUMN = re.compile(r"\b(x|edge_attr)\[(\d+)\]")
+
+
+def feature_name(name: str) -> str | None:
+    """`x[30]` -> "aromatic atom"; None for what is not such a column."""
+    found = COLUMN.fullmatch(name)
+    names = {"x": ATOM_NAMES, "edge_attr": BOND_NAMES}[found[1]] if found else ()
+    return names[int(found[2])] if found and int(found[2]) < len(names) else None
+
+
+def with_names(text: str) -> str:
+    """A sentence about molecules, with atoms and bonds in place of `x` and `edge_attr`."""
+    text = re.sub(r"\bcolumn(s?) of x\b", r"atom feature\1", text)
+    text = re.sub(r"\bcolumn(s?) of edge_attr\b", r"bond feature\1", text)
+    return COLUMN.sub(lambda found: feature_name(found[0]) or found[0], text)

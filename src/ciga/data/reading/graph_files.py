@@ -113,7 +113,7 @@ def _from_store(path: Path) -> GraphFile:
     return GraphFile(kept, values, (good + 1).tolist(), sorted(rejected, key=lambda r: r.row))
 
 
-# ---------------------------------------------------------------- one object a graph
+# ---------------------------------------------------------------- one object per graph
 
 
 def read_graph_chunks(
@@ -139,7 +139,7 @@ def _from_objects(
     path: Path, objects: Iterable[tuple[int, Any]], widths: tuple[int, int] | None = None
 ) -> GraphFile:
     graphs: list[_Graph] = []
-    rows, others, rejected = [], [], []
+    rows, others, rejected, taken = [], [], [], 0
     room = limits.budget(path) // limits.NODE  # for nodes that the file only counts
     for row, value in objects:
         try:
@@ -156,7 +156,10 @@ def _from_objects(
         graphs.append(graph)
         rows.append(row)
         others.append({k: _plain(v) for k, v in value.items() if k not in PARTS})
+        taken += limits.GRAPH + sum(part.nbytes for part in graph.values() if isinstance(part, torch.Tensor))
+        limits.check(path, taken, limits.KEPT)
     names = list(dict.fromkeys(name for other in others for name in other))
+    limits.check(path, taken + 8 * len(names) * len(others), limits.KEPT)
     values = {name: [other.get(name) for other in others] for name in names}
     store = GraphStore.from_pyg(graphs) if graphs else _nothing()
     return GraphFile(store, values, rows, rejected)
@@ -292,8 +295,13 @@ def _objects_pt(path: Path) -> Iterator[tuple[int, Any]]:
         raise CigaError(f"{path} holds neither a list of PyG Data nor a collated PyG dataset.")
     if not value:
         raise CigaError(f"{path} holds an empty list: save at least one graph.")
+    needed = 0  # a few bytes may stand for a large tensor, and one tensor for many graphs
     for row, graph in enumerate(value, 1):
-        yield row, _plain_data(graph)
+        plain = _plain_data(graph)
+        parts = [part for part in (plain or {}).values() if isinstance(part, torch.Tensor)]
+        needed += sum(part.numel() * part.element_size() for part in parts)
+        limits.check(path, needed)
+        yield row, plain
 
 
 def _plain_data(graph: Any) -> Any:

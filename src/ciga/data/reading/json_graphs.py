@@ -26,9 +26,10 @@ def json_objects(path: Path) -> Iterator[tuple[int, Any]]:
             if lines:
                 for row, line in enumerate(limits.lines(file, path), 1):
                     if line.strip():
+                        limits.check(path, limits.json_size(line))
                         yield row, _loads(line)
                 return
-            whole = json.loads(limits.read_whole(file, path))
+            whole = json.loads(limits.read_whole(file, path, limits.json_size))
     except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
         raise CigaError(f"{path} is not JSON, or is cut short ({error}): write it again.") from error
     graphs = whole.get("graphs") if isinstance(whole, dict) else whole

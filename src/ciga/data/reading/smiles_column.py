@@ -10,7 +10,7 @@ from ciga.data.reading import chem, tables
 #: The name of the option's default, and other names such columns have.
 DEFAULT = "smiles"
 NAMES = ("smiles", "canonical_smiles", "isomeric_smiles", "smile", "smi", "structure", "mol", "molecule")
-#: So many rows are looked at where the names do not tell.
+#: The number of rows to look at where the names do not tell.
 LOOKED_AT = 50
 
 

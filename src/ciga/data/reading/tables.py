@@ -17,21 +17,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from ciga.data.reading import limits, parquet
+from ciga.data.reading import limits, parquet, text_tables
 from ciga.data.reading.xz import open_xz
 from ciga.errors import CigaError, UsageError, unknown
 from ciga.files import atomic
 
 COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".xz": open_xz, ".bz2": bz2.open}
-#: A table's suffix (before a compression's) and its delimiter; None: the header shows it.
-DELIMITERS: dict[str, str | None] = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
-#: One molecule a line: its SMILES, white space, its name.
-MOLECULES = ".smi"
-SUFFIXES = (*DELIMITERS, MOLECULES, ".parquet", ".pq")
+SUFFIXES = (*text_tables.SUFFIXES, ".parquet", ".pq")
 MISSING = frozenset({"", "na", "n/a", "nan", "null"})
-FIELD_LIMIT = 1 << 20
 DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
@@ -78,8 +73,11 @@ def is_missing(text: str) -> bool:
 def read_table(path: str | Path, columns: Sequence[str]) -> Table:
     """The named columns of the whole file."""
     columns = list(dict.fromkeys(columns))
-    whole = Table({name: [] for name in columns})
+    whole, taken = Table({name: [] for name in columns}), 0
     for chunk in read_chunks(path, columns):
+        taken += sum(limits.TEXT * len(texts) + sum(map(len, texts)) for texts in chunk.values.values())
+        taken += limits.GRAPH * len(chunk.rejected)
+        limits.check(Path(path), taken, limits.KEPT)
         whole.rows += chunk.rows
         whole.rejected += chunk.rejected
         for name in columns:
@@ -101,12 +99,10 @@ def read_chunks(path: str | Path, columns: Sequence[str], size: int = 8192) -> I
         raise CigaError(f"{path} is empty.")
     columns = list(dict.fromkeys(columns))
     with _whole(path):
-        if kind == MOLECULES:
+        if kind in text_tables.SUFFIXES:
             with COMPRESSED.get(packing, open)(path, "rb") as binary:
-                yield from _smi_chunks(binary, path, columns, size)
-        elif kind in DELIMITERS:
-            with COMPRESSED.get(packing, open)(path, "rb") as binary:
-                yield from _csv_chunks(binary, path, DELIMITERS[kind], columns, size)
+                names, rows = text_tables.rows_of(binary, path, kind)
+                yield from _text_chunks(names, rows, path, columns, size)
         else:
             yield from _parquet_chunks(path, packing, columns, size)
 
@@ -129,13 +125,11 @@ def columns_of(path: str | Path) -> list[str]:
     """The names of the columns of a table."""
     path = Path(path)
     kind, packing = _suffixes(path)
-    if kind not in (*DELIMITERS, MOLECULES):
-        with _whole(path):
+    with _whole(path):
+        if kind not in text_tables.SUFFIXES:
             return list(_parquet(path, packing).schema_arrow.names)
-    with _whole(path), COMPRESSED.get(packing, open)(path, "rb") as binary:
-        if kind == MOLECULES:
-            return _smi_names(next(limits.lines(binary, path), b""))[0]
-        return _header(binary, path, DELIMITERS[kind])[0]
+        with COMPRESSED.get(packing, open)(path, "rb") as binary:
+            return text_tables.names_of(binary, path, kind)
 
 
 def summary(rejected: Iterable[Rejected]) -> str:
@@ -167,129 +161,40 @@ def read_rejected(path: Path) -> list[Rejected]:
     return [Rejected(int(row), reason, value, detail, file) for file, row, reason, value, detail in cells]
 
 
-# ---------------------------------------------------------------- delimited text
+# ---------------------------------------------------------------- chunk by chunk
 
 
-def _header(binary: IO[bytes], path: Path, delimiter: str | None) -> tuple[list[str], str, int]:
-    """The names of the columns, the delimiter, and the line they stand on."""
-    for line, raw in enumerate(limits.lines(binary, path), 1):
-        if line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise CigaError(f"{path} is UTF-16: save it as UTF-8.")
-        try:
-            text = raw.decode("utf-8-sig" if line == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise CigaError(
-                f"{path}, row {line}: the column names are not UTF-8: save it as UTF-8."
-            ) from None
-        if not text.strip():
-            continue
-        mark = delimiter or max(",;\t", key=text.count)
-        try:
-            names = next(csv.reader([text], delimiter=mark, strict=True))
-        except csv.Error as error:
-            raise CigaError(f"{path}, row {line}: the column names cannot be read ({error}).") from None
-        return [name.strip() for name in names], mark, line
-    raise CigaError(f"{path} is empty.")
-
-
-def _csv_chunks(
-    binary: IO[bytes], path: Path, delimiter: str | None, columns: Sequence[str], size: int
+def _text_chunks(
+    names: Sequence[str], rows: Iterable[text_tables.TextRow], path: Path, columns: Sequence[str], size: int
 ) -> Iterator[Table]:
-    header, mark, line = _header(binary, path, delimiter)
-    places = _places(header, columns, path)
-    # surrogateescape keeps bytes that are not UTF-8, so that one such row spoils no other
-    text = io.TextIOWrapper(binary, encoding="utf-8", errors="surrogateescape", newline="")
-    csv.field_size_limit(FIELD_LIMIT)
-    reader = csv.reader(limits.lines(text, path), delimiter=mark, strict=True)
-    chunk, some = Table({name: [] for name in columns}), False
-    while True:
-        start = line + reader.line_num + 1
-        try:
-            cells = next(reader)
-            bad = _bad_row(cells, header)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            # Over several lines it has swallowed rows that may be good: nothing to go on with.
-            if line + reader.line_num > start or "end of data" in str(error):
-                raise CigaError(
-                    f"{path}, row {start}: a quotation mark opens here and does not close where it should "
-                    f"({error}): mend this row."
-                ) from None
-            cells, bad = [], ("broken quotation marks", f"{error}: double those inside a quoted cell")
-        else:
-            if not "".join(cells).strip() and len(cells) <= 1:
-                continue
+    """The wanted columns of rows that were read as text.
+
+    Args:
+        names: of all columns of the file.
+        rows: of the file, good ones and bad ones.
+        path: where it is, for messages.
+        columns: the wanted ones.
+        size: rows of a chunk, those set aside included.
+    """
+    places = _places(names, columns, path)
+    chunk, some, held = Table({name: [] for name in columns}), False, 0
+    for line, cells, fault, text in rows:
         some = True
-        if bad:
-            chunk.rejected.append(
-                Rejected(start, bad[0], _short(mark.join(cells)), bad[1], str(path), tuple(cells))
-            )
-        else:
-            chunk.rows.append(start)
-            for name, place in places.items():
-                chunk.values[name].append(cells[place].strip())
-        if len(chunk.rows) + len(chunk.rejected) >= size:
-            yield chunk
-            chunk = Table({name: [] for name in columns})
-    if not some:
-        raise CigaError(f"{path} has a header but no rows.")
-    yield chunk
-
-
-# ---------------------------------------------------------------- one molecule a line
-
-
-def _smi_names(first: bytes) -> tuple[list[str], bool]:
-    """The names of the columns of a .smi file, and whether its first line says them."""
-    words = first.decode("utf-8-sig", "replace").split()
-    if words and words[0].lower() in ("smiles", "smi", "smile"):
-        return ["smiles", *words[1:]], True
-    return ["smiles", "name"], False
-
-
-def _smi_chunks(binary: IO[bytes], path: Path, columns: Sequence[str], size: int) -> Iterator[Table]:
-    names, places = ["smiles", "name"], {}
-    chunk, some = Table({name: [] for name in columns}), False
-    for line, raw in enumerate(limits.lines(binary, path), 1):
-        if line == 1:
-            names, said = _smi_names(raw)
-            places = _places(names, columns, path)
-            if said:
-                continue
-        text = raw.decode("utf-8-sig" if line == 1 else "utf-8", "surrogateescape").strip()
-        if not text:
-            continue
-        some = True
-        cells = text.split(None, len(names) - 1)
-        cells += [""] * (len(names) - len(cells))
-        if bad := _bad_row(cells, names):
-            chunk.rejected.append(Rejected(line, bad[0], _short(text), bad[1], str(path), tuple(cells)))
+        held += sum(map(len, cells))
+        if fault:
+            reason, detail = fault
+            chunk.rejected.append(Rejected(line, reason, _short(text), detail, str(path), tuple(cells)))
         else:
             chunk.rows.append(line)
             for name, place in places.items():
                 chunk.values[name].append(cells[place].strip())
-        if len(chunk.rows) + len(chunk.rejected) >= size:
+        if len(chunk.rows) + len(chunk.rejected) >= size or held > limits.HELD:
             yield chunk
-            chunk = Table({name: [] for name in columns})
+            chunk, held = Table({name: [] for name in columns}), 0
     if not some:
-        raise CigaError(f"{path} has no molecules.")
+        molecules = _suffixes(path)[0] == text_tables.MOLECULES
+        raise CigaError(f"{path} has {'no molecules' if molecules else 'a header but no rows'}.")
     yield chunk
-
-
-def _bad_row(cells: Sequence[str], header: Sequence[str]) -> tuple[str, str] | None:
-    """Why a row cannot be used, in general and in particular."""
-    if len(cells) != len(header):
-        few = len(cells) < len(header)
-        advice = "add what is missing" if few else "quote cells that hold the delimiter"
-        kind = "too few cells" if few else "too many cells"
-        return kind, f"{len(cells)} cells for {len(header)} columns: {advice}"
-    joined = "".join(cells)
-    if any("\udc80" <= c <= "\udcff" for c in joined):
-        return "not UTF-8", "save the file as UTF-8"
-    if "\0" in joined:
-        return "a NUL byte", "the file is damaged here"
-    return None
 
 
 def _places(header: Sequence[str], columns: Sequence[str], path: Path) -> dict[str, int]:
@@ -302,9 +207,6 @@ def _places(header: Sequence[str], columns: Sequence[str], path: Path) -> dict[s
             places = ", ".join(map(str, found))
             raise CigaError(f"{path} has several columns called '{name}' ({places}): rename all but one.")
     return {name: header.index(name) for name in columns}
-
-
-# ---------------------------------------------------------------- Parquet
 
 
 def _parquet(path: Path, packing: str) -> Any:

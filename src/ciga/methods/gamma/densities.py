@@ -36,7 +36,7 @@ def subgraphs(
         graphs: the number of graphs.
         tables: of the shapes of up to k nodes.
         exact: a graph with more subgraphs than this is sampled.
-        uniform: random numbers in [0, 1), [m, k] (the same for every graph) or [G, m, k]: m draws a graph.
+        uniform: random numbers in [0, 1), [m, k] (the same for every graph) or [G, m, k]: m draws per graph.
     """
     sets, large = enumerate_sets(adjacency, graph, graphs, tables.k, exact)
     owner = graph[sets[:, 0]]

@@ -92,7 +92,7 @@ def matrix(network: FittedNetwork, store: GraphStore) -> Any:
 
 @dataclass
 class Machine:
-    """A solved machine: one row a class, against the rest; of two classes only the second's."""
+    """A solved machine: one row per class, against the rest; of two classes only the second's."""
 
     classes: Tensor  # [k] those of the training data
     coefficients: Tensor  # [k or 1, D]

@@ -35,6 +35,8 @@ NOISY = ("distributed", "distributed.client", "distributed.core", "distributed.u
 
 #: Seconds to wait for the first worker.
 PATIENCE = 60.0
+#: Seconds in which a scheduler that was there must answer: it may be busy for a while.
+ANSWER = 30.0
 
 
 class Cluster:
@@ -61,6 +63,7 @@ class Cluster:
             self.client: Any = Client(address, timeout="10s", set_as_default=False)
         except (OSError, ValueError, TypeError, TimeoutError) as error:
             raise CigaError(f"No Dask scheduler answers at {address}: {error}") from None
+        self.client.rpc.timeout = ANSWER
         self.inbox: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self.threads, self.counted = 0, float("-inf")
         self.jobs: dict[str, Job] = {}

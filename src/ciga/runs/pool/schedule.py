@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ciga.errors import counted
 from ciga.runs.estimate import Estimate
 from ciga.runs.plan import Plan
 from ciga.runs.pool.executors import Event, Executor
@@ -263,4 +264,4 @@ def _score(record: Record | None) -> str:
     test = scores.get("ood_test") or scores.get("id_test") or {}
     value = test.get(record["metric"])
     shown = "" if value is None else f"{record['metric']} {value:.3f}, "
-    return f"{shown}{record['epochs']} epochs, {record['seconds']:.0f} s"
+    return f"{shown}{counted(record['epochs'], 'epoch')}, {record['seconds']:.0f} s"

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ciga.errors import CigaError, UsageError
+from ciga.errors import CigaError, UsageError, counted
 from ciga.runs.plan import Plan
 from ciga.runs.pool.executors import Event, Executor
 from ciga.runs.pool.job import Job
@@ -86,13 +86,13 @@ def tune_methods(
         size = task.size()
         if size is not None and size < trials:
             raise UsageError(
-                f"Every method gets {trials} trials, but {task.method} has only {size} to choose from: use "
-                f"--trials {size}, search more settings with --over, or --space ranges."
+                f"Every method gets {counted(trials, 'trial')}, but {task.method} has only {size} to choose "
+                f"from: use --trials {size}, search more settings with --over, or --space ranges."
             )
         study(task, storage)  # every mistake of every method, before the first run
     found = {}
     for task in tasks:
-        say(f"{task.method}: {trials} trials")
+        say(f"{task.method}: {counted(trials, 'trial')}")
         made = tune(task, storage, trials, runs_dir, workers=workers, device=device, say=say)
         made.set_user_attr("trials", trials)
         found[task.method] = made

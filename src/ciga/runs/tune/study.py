@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from ciga.errors import CigaError, MissingExtra, UsageError
+from ciga.errors import CigaError, MissingExtra, UsageError, counted
 from ciga.files import atomic
 from ciga.parallel import alive
 from ciga.runs.tune.space import Search
@@ -208,7 +208,7 @@ def write_settings(search: Search, found: Any, path: str | Path) -> None:
     seeds = ", ".join(map(str, search.seeds))
     number = sum(counts(found).values())
     lines = [
-        f"# {search.method} on {search.dataset}: the best of {number} trials by validation score",
+        f"# {search.method} on {search.dataset}: the best of {counted(number, 'trial')} by validation score",
         f"# ({best.value:.4f}, seeds {seeds}; searched: {', '.join(best.params)})",
     ]
     if len(search.datasets) == 1:
