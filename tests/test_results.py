@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 
@@ -114,3 +115,47 @@ def test_scores_stand_beside_one_that_no_threshold_moves(tmp_path: Path) -> None
         "| a | `two` | 0.600 | 0.500 | 0.700 |",
         "| a | `one` | 0.400 | 0.800 | 0.500 |",
     ]
+
+
+def test_tables_of_molecules(tmp_path: Path) -> None:
+    results, file = tool(), tmp_path / "lines.jsonl"
+
+    def written(*lines: dict[str, Any]) -> Path:
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return file
+
+    place = {
+        "table": "t",
+        "split": "s",
+        "seeds": 5,
+        "versions": {},
+        "roc_auc": {"mean": 0.7, "low": 0.6, "high": 0.8},
+    }
+    told = {"flagged": 0.25, "told_apart": {"size": 0.625}, "id_val": 0.9}
+    found = results.gauge(written({**place, "tool": "erm"}, {**place, **told, "tool": "auto"}))
+    assert found.splitlines()[2:] == ["| t, s | 25 % | 0.20 | 0.62 |"]
+    found = results.molecules(written({**place, "tool": "erm", "older": "a change"}))
+    assert "| t, s * | – | **0.700** (0.60–0.80) |" in found
+    assert "Rows with * are from before a change." in found
+
+    def tried(split: str, score: float, **values: str) -> dict[str, Any]:
+        line = {"table": "t", "split": split, "method": "erm", "try": values, "seeds": 1}
+        return {**line, "ood_val": score, "id_val": score + 0.1}
+
+    lines = (
+        tried("a", 0.5),
+        tried("b", 0.6),
+        tried("a", 0.7, lr="1"),
+        tried("b", 0.8, lr="1"),
+        tried("a", 0.9, x="2"),
+    )
+    rows = results.tries(written(*lines)).splitlines()[2:]
+    assert [row.split(" | ")[1] for row in rows] == ["lr=1", "–", "x=2"], "best first, what is not whole last"
+    assert rows[0] == "| erm | lr=1 | 1 | 0.700, 0.800 | 0.800, 0.900 | 0.800 |"
+    assert rows[2].endswith("| – | – |")
+
+    file.write_text(
+        json.dumps({"commands": [{"command": "ciga fit", "seconds": 61.4}], "rows": 1513, "cores": 2})
+    )
+    assert "| `ciga fit` | 61 |" in results.commands(file)
+    assert "2 cores with 1,513 molecules" in results.commands(file)
