@@ -5,6 +5,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | comment | table |
 |---|---|
 | `<!-- paper: NAME PRESET COLUMNS -->` | a table of the paper and ours, as `ciga table --all` writes it |
+| `<!-- scores: NAME PRESET COLUMNS -->` | the same without the comparisons between its rows |
 | `<!-- brief: NAME PRESET ROWS -->` | a few rows of it on one line each, and how they compare with ERM |
 | `<!-- search: FILE -->` | the settings tried for each method, best first, by scores on held-out graphs |
 | `<!-- guide: FILE -->` | how well those scores predicted the test scores |
@@ -43,6 +44,7 @@ GAUGE = re.compile(r"(<!-- gauge: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COMMANDS = re.compile(r"(<!-- commands: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TRIES = re.compile(r"(<!-- tries: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SCORES = re.compile(r"(<!-- scores: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BRIEF = re.compile(r"(<!-- brief: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SEARCH = re.compile(r"(<!-- search: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 GUIDE = re.compile(r"(<!-- guide: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -140,6 +142,11 @@ def paper_table(name: str, preset: str, columns: str) -> str:
     shown, records = exhibit(name), Records([ROOT / "results"])
     result = fill(shown, records, Variation(preset=preset), datasets=columns.split(","))
     return render(result, "md")
+
+
+def scores(name: str, preset: str, columns: str) -> str:
+    """A table of the paper as `paper_table` gives it, without the comparisons between its rows."""
+    return paper_table(name, preset, columns).split("### Paired comparisons")[0].strip() + "\n"
 
 
 def brief(name: str, preset: str, rows: str) -> str:
@@ -304,6 +311,7 @@ def filled(page: str) -> str:
     page = THRESHOLDS.sub(
         lambda m: m[1] + "\n" + thresholds(*(ROOT / name for name in m[2].split())) + "\n" + m[3], page
     )
+    page = SCORES.sub(lambda m: m[1] + "\n" + scores(m[2], m[3], m[4]) + "\n" + m[5], page)
     page = BRIEF.sub(lambda m: m[1] + "\n" + brief(m[2], m[3], m[4]) + "\n" + m[5], page)
     page = MOLECULES.sub(lambda m: m[1] + "\n" + molecules(ROOT / m[2]) + "\n" + m[3], page)
     for pattern, made in ((GAUGE, gauge), (COMMANDS, commands), (TRIES, tries)):
