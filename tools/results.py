@@ -14,7 +14,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- gauge: FILE -->` | how well each measure of shift told those tables' test rows from others |
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
-| `<!-- study: NAME RULES -->` | a study of ours: accuracy and subgraph of each column, by each rule |
+| `<!-- study: NAME RULES ROWS -->` | a study of ours: accuracy and subgraph of each column, by each rule |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
 
@@ -49,9 +49,7 @@ BRIEF = re.compile(r"(<!-- brief: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re
 SEARCH = re.compile(r"(<!-- search: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 GUIDE = re.compile(r"(<!-- guide: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 THRESHOLDS = re.compile(r"(<!-- thresholds: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-STUDY = re.compile(r"(<!-- study: (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-#: What the rule of a run's own method is called.
-CHOSEN = "chosen"
+STUDY = re.compile(r"(<!-- study: (\S+) (\S+)(?: (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -271,18 +269,22 @@ def tries(file: Path) -> str:
     return "\n".join([*out, *(row for _, _, row in sorted(rows))]) + "\n"
 
 
-def study(name: str, rules: str) -> str:
-    """Accuracy (standard deviation) and edge AUROC of each column, under several rules for the epoch."""
+def study(name: str, rules: str, rows: str | None = None) -> str:
+    """Accuracy (standard deviation) and edge AUROC of each column, under some rules for the epoch."""
     records, table = Records([ROOT / "results"]), exhibit(name)
     found = {rule: fill(table, records, Variation(), select=rule) for rule in rules.split(",")}
-    shown = next(iter(found.values()))
-    columns = [c for c in shown.columns if c.metric != "edge_auroc"]
-    out = [f"| row | epoch | {' | '.join(c.label for c in columns)} |", "|---|---|" + "---:|" * len(columns)]
-    for row in shown.rows:
-        for rule, result in found.items():
-            cells = [_both(result, row.key, column.key, rule) for column in columns]
+    result = next(iter(found.values()))
+    columns = [c for c in result.columns if c.metric != "edge_auroc"]
+    head = ["row", *(["epoch"] if len(found) > 1 else []), *(c.label for c in columns)]
+    out = [f"| {' | '.join(head)} |", "|---" * (len(head) - len(columns)) + "|" + "---:|" * len(columns)]
+    for row in result.rows:
+        if rows and row.key not in rows.split(","):
+            continue
+        for rule, by_rule in found.items():
+            cells = [_both(by_rule, row.key, column.key, rule) for column in columns]
             if any(cell != "–" for cell in cells):
-                out.append(f"| {row.label} | {CHOSEN if rule == DEFAULT else rule} | {' | '.join(cells)} |")
+                epoch = ["chosen" if rule == DEFAULT else rule] if len(found) > 1 else []
+                out.append(f"| {' | '.join([row.label, *epoch, *cells])} |")
     return "\n".join(out) + "\n\nAccuracy (standard deviation), edge AUROC, [seeds].\n"
 
 
@@ -316,7 +318,7 @@ def filled(page: str) -> str:
     page = MOLECULES.sub(lambda m: m[1] + "\n" + molecules(ROOT / m[2]) + "\n" + m[3], page)
     for pattern, made in ((GAUGE, gauge), (COMMANDS, commands), (TRIES, tries)):
         page = pattern.sub(lambda m, made=made: m[1] + "\n" + made(ROOT / m[2]) + "\n" + m[3], page)
-    page = STUDY.sub(lambda m: m[1] + "\n" + study(m[2], m[3]) + "\n" + m[4], page)
+    page = STUDY.sub(lambda m: m[1] + "\n" + study(m[2], m[3], m[4]) + "\n" + m[5], page)
     page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
     return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
 
