@@ -28,8 +28,8 @@ class CIGAComplement(CIGAv1):
     g moves what makes it readable into G_c, within the same budget |G_c| <= s_c. The max-min is LECI's,
     and so is a prior of 1/2 on the edges.
 
-    On clean SPMotif without the information barrier its good subgraphs were those of the first epochs, and
-    later ones were worse than CIGAv1's: look at the last epoch beside the chosen one, or use `settle`.
+    Its good subgraphs are often those of early epochs, and a strong gamma pulls the base in later: `settle`
+    with several `starts` keeps the best of them. Look at the last epoch beside the chosen one.
 
     CIGAv1 is content with a G_c that tells the classes apart, and "nothing of the others" tells one class
     from the rest: its motif may stay in G_s. Here what stays behind is read, and pulled into G_c. A base that
