@@ -19,6 +19,9 @@ CAREFUL = 12
 #: small parts keep their shape beside large ones); beyond, all weigh the same.
 WEIGHTED = 400
 POWER = 3.0
+#: How far apart nodes are pushed that stand too close; an edge is about 1 long. Without it, nodes with
+#: the same neighbours fall into one.
+GAP = 0.5
 
 Points = NDArray[np.float64]
 
@@ -77,7 +80,19 @@ def _majorise(distance: Points, starts: int) -> Points:
 
     scale = distance.max() / 3
     drawn = (np.random.default_rng(seed).normal(size=(n, 2)) * scale for seed in range(1, starts))
-    return _upright(min(map(settled, (_classical(distance), *drawn)), key=lambda found: found[0])[1])
+    best = min(map(settled, (_classical(distance), *drawn)), key=lambda found: found[0])[1]
+    return _upright(_spread(best) if n <= WEIGHTED else best)
+
+
+def _spread(x: Points) -> Points:
+    """Nodes that stand too close, pushed apart."""
+    for _ in range(ROUNDS):
+        way = x[:, None] - x[None]
+        apart = np.maximum(np.sqrt((way**2).sum(-1)), 1e-9)
+        short = np.maximum(GAP - apart, 0.0)
+        np.fill_diagonal(short, 0.0)
+        x = x + 0.25 * (way * (short / apart)[..., None]).sum(1)
+    return x
 
 
 def _classical(distance: Points) -> Points:
