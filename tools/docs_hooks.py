@@ -27,7 +27,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def gallery_page(notebook: Path) -> str:
     """A notebook as Markdown: text, code, and what the code printed."""
-    from notebooks import printed
+    from notebooks import pictures, printed
 
     parts = []
     for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
@@ -38,6 +38,7 @@ def gallery_page(notebook: Path) -> str:
         parts.append(f"```python\n{source}\n```")
         if said := printed(cell["outputs"]):
             parts.append(f"```text\n{said}\n```")
+        parts += pictures(cell["outputs"])
     parts.append(f"*Run it yourself: `examples/{notebook.name}`.*")
     return "\n\n".join(parts) + "\n"
 

@@ -36,10 +36,16 @@ def plain(text: str) -> str:
 
 def printed(outputs: list[dict[str, Any]]) -> str:
     """What a cell printed, as plain text; not its warnings, which name folders of the machine."""
-    shown = [output for output in outputs if output.get("name") != "stderr"]
+    shown = [output for output in outputs if output.get("name") != "stderr" and not pictures([output])]
     said = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in shown]
     lines = plain("".join("".join(text) for text in said)).strip("\n").splitlines()
     return "\n".join(part for line in lines for part in WRAPPER.wrap(line) or [""])
+
+
+def pictures(outputs: list[dict[str, Any]]) -> list[str]:
+    """What a cell drew: the SVG of a value that shows itself as one."""
+    drawn = ["".join(output.get("data", {}).get("text/html", "")) for output in outputs]
+    return [html for html in drawn if "<svg" in html]
 
 
 def execute(file: Path) -> None:
@@ -55,7 +61,8 @@ def execute(file: Path) -> None:
         if cell.cell_type == "code" and cell.outputs:
             text = printed(cell.outputs)
             stream = nbformat.v4.new_output("stream", name="stdout", text=text + "\n")
-            cell.outputs = [stream] if text else []
+            drawn = [nbformat.v4.new_output("display_data", {"text/html": svg}) for svg in pictures(cell.outputs)]
+            cell.outputs = [*([stream] if text else []), *drawn]
     nbformat.write(notebook, file)
 
 

@@ -86,3 +86,5 @@ def test_a_notebook_shows_the_graph_and_what_was_predicted() -> None:
     assert f"predicted {one.predicted}" in shown
     assert f"5 of {one.undirected()[0].size(1)} edges kept" in shown
     assert "<script" not in shown
+    assert "class=" not in shown  # a notebook has no style sheet: every shape carries its look
+    assert shown.count('stroke="#0072b2"') == 5

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from ciga.explain.layout import stress_layout
+from ciga.explain.layout import CAREFUL, stress_layout
 from tests.helpers import random_graph, undirected
 
 
@@ -48,3 +48,24 @@ def test_graphs_without_edges_and_large_ones() -> None:
     assert len({tuple(p) for p in stress_layout(none, 4).tolist()}) == 4
     graph = random_graph(450, 600, 1)
     assert np.isfinite(stress_layout(graph.edge_index, 450)).all()
+
+
+def stress(edges: torch.Tensor, nodes: int, starts: int) -> float:
+    """What the layout makes small, worked out node by node."""
+    import networkx as nx
+
+    at = stress_layout(edges, nodes, starts)
+    far = dict(nx.all_pairs_shortest_path_length(nx.Graph(edges.t().tolist())))
+    pairs = ((u, v, far[u][v]) for u in range(nodes) for v in range(u))
+    return sum((float(np.linalg.norm(at[u] - at[v])) - d) ** 2 / d**3 for u, v, d in pairs)
+
+
+def test_several_starts_have_less_stress_and_no_chance_in_them() -> None:
+    spokes = [(0, i) for i in range(1, 16)]
+    rim = [(i, i % 15 + 1) for i in range(1, 16)]
+    chords = [(i, (i + 5) % 15 + 1) for i in range(1, 8)]
+    house = [(16, 17), (17, 18), (18, 19), (19, 16), (16, 20), (17, 20), (1, 20)]
+    edges = undirected(spokes + rim + chords + house)
+    assert stress(edges, 21, CAREFUL) < 0.999 * stress(edges, 21, 1)
+    one, two = (stress_layout(edges, 21, CAREFUL) for _ in range(2))
+    np.testing.assert_array_equal(one, two)

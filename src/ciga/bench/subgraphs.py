@@ -13,7 +13,7 @@ from ciga.bench.grid import Variation
 from ciga.bench.tables import DEFAULT
 from ciga.errors import CigaError
 from ciga.explain.draw import KEPT, REST, TRUE, pyplot
-from ciga.explain.layout import stress_layout
+from ciga.explain.layout import CAREFUL, stress_layout
 from ciga.files import atomic, read_tensors
 from ciga.graphs.store import GraphStore
 from ciga.nn.encoder import Spec
@@ -133,7 +133,7 @@ def draw_trio(axes: Any, edge_index: Any, nodes: int, truth: Any, kept: Any, sco
     """
     from matplotlib.collections import LineCollection
 
-    at = stress_layout(edge_index, nodes)
+    at = stress_layout(edge_index, nodes, CAREFUL)
     ends = [(at[u], at[v]) for u, v in edge_index.t().tolist()]
     rank = score.argsort().argsort().double() / max(len(score) - 1, 1)
     looks: list[tuple[list[Any], list[float]]] = [

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ciga.errors import MissingExtra
-from ciga.explain.layout import stress_layout
+from ciga.explain.layout import CAREFUL, stress_layout
 from ciga.files import atomic
 
 # Okabe-Ito colours: told apart by colour-blind readers, and by lightness in grey.
@@ -38,7 +38,7 @@ def draw_graph(axes: Any, edge_index: Tensor, nodes: int, kept: Tensor, truth: T
         kept: Whether an edge was kept [E].
         truth: Whether an edge is in the true subgraph [E], where that is known.
     """
-    at = stress_layout(edge_index, nodes)
+    at = stress_layout(edge_index, nodes, CAREFUL)
     ends = edge_index.t().tolist()
 
     def line(chosen: Sequence[bool], **style: Any) -> None:
@@ -48,7 +48,7 @@ def draw_graph(axes: Any, edge_index: Tensor, nodes: int, kept: Tensor, truth: T
 
     line([True] * len(ends), color=REST, lw=0.8, zorder=1)
     if truth is not None:
-        line(truth.tolist(), color=TRUE, lw=7, alpha=0.8, zorder=2)
+        line(truth.tolist(), color=TRUE, lw=6, alpha=0.8, zorder=2)
     line(kept.tolist(), color=KEPT, lw=2.2, zorder=3)
     axes.scatter(at[:, 0], at[:, 1], s=9, color="#333333", zorder=4)
     axes.set_aspect("equal")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
@@ -27,6 +26,7 @@ class Explanation:
     probability: Tensor  # [C]
     label: int | None = None  # the true class, where it is known
     truth: Tensor | None = None  # [E] True on the edges of the true subgraph, where it is known
+    smiles: str | None = None  # of a molecule, where it is known
 
     @property
     def predicted(self) -> int:
@@ -61,12 +61,9 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The graph with its kept edges, and what was predicted from it, for notebooks."""
-        from ciga.explain.svg import draw_graph
+        from ciga.explain.inline import figure
 
-        known = "" if self.label is None else f", is {self.label}"
-        said = f"predicted {self.predicted} ({float(self.probability.max()):.3f}){known}"
-        kept = f"{int(self.undirected()[2].sum())} of {self.undirected()[0].size(1)} edges kept"
-        return f"<figure>{draw_graph(self)[0]}<figcaption>{escape(f'{said}; {kept}')}</figcaption></figure>"
+        return figure(self)
 
     def to_pyg(self) -> Any:
         """As PyG's `Explanation`: `edge_mask` holds the scores, `target` the predicted class.
@@ -98,7 +95,13 @@ def explain(model: Model, store: GraphStore, batch_size: int = 256) -> list[Expl
     if not model.method.extracts:
         raise UsageError(f"{model.method_name} does not extract a subgraph: use ciga-v2, gsat or dir.")
     model.check(store)
-    return [e for b in store.batches(batch_size, chunk=4) for e in explanations_of(b, model.predict(b))]
+    batches = store.batches(batch_size, chunk=4)
+    found = [e for b in batches for e in explanations_of(b, model.predict(b))]
+    smiles = store.columns.get("smiles")
+    if isinstance(smiles, list):
+        for one, text in zip(found, smiles, strict=True):
+            one.smiles = text
+    return found
 
 
 def explanations_of(batch: Batch, answer: Answer) -> list[Explanation]:

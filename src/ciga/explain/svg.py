@@ -26,10 +26,13 @@ class Series:
     band: list[tuple[float, float, float]] = field(default_factory=list)
 
 
-def draw_graph(explanation: Explanation) -> tuple[str, list[float], list[bool]]:
-    """A graph: true edges as a thick pale line, kept ones dark, opacity = score; with scores by edge."""
+def draw_graph(explanation: Explanation, starts: int = 1) -> tuple[str, list[float], list[bool]]:
+    """A graph: true edges as a thick pale line, kept ones dark, opacity = score; with scores by edge.
+
+    More `starts` untangle it better (see `ciga.explain.layout`).
+    """
     ends, score, kept, truth = explanation.undirected()
-    at = stress_layout(explanation.edge_index, explanation.num_nodes)
+    at = stress_layout(explanation.edge_index, explanation.num_nodes, starts)
     size, edge = 300, 12
     low, high = at.min(0), at.max(0)
     spread = float(max((high - low).max(), 1e-9))
