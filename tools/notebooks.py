@@ -61,7 +61,9 @@ def execute(file: Path) -> None:
         if cell.cell_type == "code" and cell.outputs:
             text = printed(cell.outputs)
             stream = nbformat.v4.new_output("stream", name="stdout", text=text + "\n")
-            drawn = [nbformat.v4.new_output("display_data", {"text/html": svg}) for svg in pictures(cell.outputs)]
+            drawn = [
+                nbformat.v4.new_output("display_data", {"text/html": svg}) for svg in pictures(cell.outputs)
+            ]
             cell.outputs = [*([stream] if text else []), *drawn]
     nbformat.write(notebook, file)
 
