@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -36,6 +37,7 @@ def planted(fault: str) -> Reader:
         text = (folder / "file").read_bytes()
         if text != b"1 2 3 4 5 6 7 8":
             if fault == "crash":
+                faulthandler.disable()  # pytest's would print pages about a crash that is meant
                 os.kill(os.getpid(), signal.SIGSEGV)
             if fault == "memory":
                 bytearray(2**33)
