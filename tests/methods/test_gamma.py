@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ciga.graphs.splits import Splits, Task
 from ciga.graphs.store import Batch, GraphStore
-from ciga.graphs.topology import Adjacency, number_features
+from ciga.graphs.topology import Adjacency
 from ciga.methods.base import Context, Step, make
 from ciga.methods.gamma.densities import draw_sets, enumerate_sets, subgraphs
 from ciga.methods.gamma.gin import SubgraphGIN
@@ -163,7 +163,9 @@ def test_regulariser_equals_a_loop() -> None:
     with torch.no_grad():
         found, adjacency = network.find(batch)
         each = network._encode(found.nodes, batch, adjacency)
-        whole, spread = network.encode(batch)
+        densities = network.densities(batch)
+        whole, joined = network.encode(batch, densities)
+        spread = network.spread(batch, densities, joined)
     expected, sums = 0.0, torch.zeros_like(whole)
     for g in range(batch.num_graphs):
         mine = [s for s in range(each.size(0)) if found.graph[s] == g]
@@ -177,35 +179,48 @@ def test_regulariser_equals_a_loop() -> None:
     assert expected > 0
 
 
+@pytest.mark.parametrize("edges", [0, 1])
 @pytest.mark.parametrize("name", ["gamma-gin", "gamma-rpgin"])
-def test_alike_subgraphs_are_encoded_once_and_right(name: str) -> None:
+def test_alike_subgraphs_are_encoded_once_and_right(name: str, edges: int) -> None:
     torch.manual_seed(0)
     batch = store_of(some_graphs()).batch(slice(None))
     batch.x = (batch.x > 0.8).float()
-    batch.edge_attr = (torch.rand(batch.num_edges, 1) > 0.95).float()  # the two directions may differ
-    network = make(name).network(Spec(3, 1, 2), BACKBONE).eval()
+    if edges:
+        batch.edge_attr = (torch.rand(batch.num_edges, 1) > 0.95).float()  # the two directions may differ
+    network = make(name).network(Spec(3, edges, 2), BACKBONE).eval()
     assert isinstance(network, SubgraphGIN)
     with torch.no_grad():
         found, adjacency = network.find(batch)
         every = network._encode(found.nodes, batch, adjacency)
-        kind, example = network._kinds(found, batch, adjacency)
+        densities = network.densities(batch)
         weighted = every * found.density.unsqueeze(1)
         whole = torch.zeros(batch.num_graphs, every.size(1)).index_add(0, found.graph, weighted)
-        torch.testing.assert_close(network.encode(batch)[0], whole)
-    torch.testing.assert_close(every[example][kind], every)
-    assert 10 < example.numel() < kind.numel() - 10
+        torch.testing.assert_close(network.encode(batch, densities)[0], whole)
+    assert 10 < densities.kind.unique().numel() < densities.kind.numel() < found.graph.numel() - 10
 
 
-def test_rows_of_one_number_are_equal() -> None:
-    x = torch.randint(0, 3, (500, 4)).float()
-    number = number_features(x)
-    assert number.unique().numel() == x.unique(dim=0).shape[0]
-    assert all(torch.equal(x[number == n], x[number == n][:1].expand_as(x[number == n])) for n in number)
-    # Too close for a sum of doubles to tell apart: each row is then its own.
-    near = torch.tensor([[1e30, 0.0], [1e30, 1.0], [1e30, 0.0]])
-    assert number_features(near).unique().numel() == 3
-    assert number_features(torch.zeros(0, 3)).numel() == 0
-    assert number_features(torch.zeros(4, 0)).unique().numel() == 1
+@pytest.mark.parametrize("name", ["gamma-gin", "gamma-rpgin"])
+def test_prepared_densities_give_the_loss_of_listed_ones(name: str) -> None:
+    """Training lists the subgraphs once; a batch in any order gets from there what it would find itself."""
+    torch.manual_seed(0)
+    store = labelled_store()
+    splits = Splits({"train": store}, Task(2))
+    method = make(name, {"labels": "features", "k": 3, "penalty": 0.1})
+    network = method.network(Spec.of(splits), BACKBONE).eval()
+    method.learn(network, store)
+    context = Context(splits, Spec.of(splits), BACKBONE, 1, lambda e: network, lambda n: torch.zeros(5, 2))
+    side = method.prepare(context)
+    rows = torch.tensor([3, 0, 2])
+    batch = store.batch(rows)
+    with torch.no_grad():
+        kept = method.loss(network, batch, Step(side={k: v[rows] for k, v in side.items()}))
+        listed = method.loss(network, batch, Step(side={"weight": side["weight"][rows]}))
+    assert kept.keys() == listed.keys() == {"risk", "attributes"}
+    for term, value in kept.items():
+        torch.testing.assert_close(value, listed[term])
+    measured = Splits({"train": store_of(some_graphs())}, Task(2))
+    context = Context(measured, Spec.of(splits), BACKBONE, 1, lambda e: network, lambda n: torch.zeros(5, 2))
+    assert make(name).prepare(context).keys() == {"weight"}  # measurements: every subgraph its own
 
 
 def test_relational_pooling_equals_the_mean_over_orders() -> None:
@@ -217,7 +232,9 @@ def test_relational_pooling_equals_the_mean_over_orders() -> None:
         _, adjacency = network.find(batch)
         orders = [network._gin(torch.tensor([p]), batch, adjacency) for p in permutations(range(4))]
         assert len(orders) == 24
-        torch.testing.assert_close(network.encode(batch)[0], torch.cat(orders).mean(0, keepdim=True))
+        torch.testing.assert_close(
+            network.encode(batch, network.densities(batch))[0], torch.cat(orders).mean(0, keepdim=True)
+        )
         assert float(torch.cat(orders).std(0).max()) > 1e-4  # the order matters, so the mean is no formality
 
 
@@ -230,10 +247,11 @@ def test_training_averages_as_many_random_orders_as_asked_for(
     asked: list[Tensor] = []
     gin = network._gin
     monkeypatch.setattr(network, "_gin", lambda n, b, a: asked.append(n) or gin(n, b, a))
-    network.encode(batch)
+    found = network.densities(batch)
+    network.encode(batch, found)
     rows = asked[0].view(2, permutations, 4)
     assert rows.sort(2).values.unique(dim=1).tolist() == [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]
-    seen = {tuple(r) for _ in range(40) for r in [network.encode(batch), asked[-1][0].tolist()][1:]}
+    seen = {tuple(r) for _ in range(40) for r in [network.encode(batch, found), asked[-1][0].tolist()][1:]}
     assert len(seen) > 12  # of 24: orders of all kinds, not the automorphisms of one form
 
 
@@ -253,30 +271,19 @@ def test_every_term_has_a_gradient(name: str) -> None:
 
 def test_training_encodes_each_kind_of_a_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the original does, whose batch norm sees each kind of subgraph once, however often it occurs."""
-    batch = labelled_store().batch(slice(None))
-    network = make("gamma-gin").network(Spec(2, 0, 2), BACKBONE).train()
+    store = labelled_store()
+    batch = store.batch(slice(None))
+    method = make("gamma-gin", {"labels": "features"})
+    network = method.network(Spec(2, 0, 2), BACKBONE).train()
     asked: list[Tensor] = []
     gin = network._gin
     monkeypatch.setattr(network, "_gin", lambda n, b, a: asked.append(n) or gin(n, b, a))
-    network.encode(batch)
-    found, adjacency = network.find(batch)
-    kinds = network._kinds(found, batch, adjacency)[1].numel()
+    method.learn(network, store)
+    found = network.densities(batch)
+    network.encode(batch, found)
+    kinds = found.kind.unique().numel()
     assert [nodes.size(0) for nodes in asked] == [kinds]
-    assert kinds < found.nodes.size(0) / 2
-
-
-def test_training_draws_follow_the_seed() -> None:
-    batch = store_of([nx.wheel_graph(14)]).batch([0])
-    method = make("gamma-gin", {"samples": 16, "exact": 20})
-    torch.manual_seed(0)
-    network = method.network(Spec(3, 0, 2), BACKBONE)
-
-    def once(seed: int) -> Tensor:
-        torch.manual_seed(seed)
-        return network.encode(batch)[1].detach()
-
-    assert torch.equal(once(1), once(1))
-    assert not torch.equal(once(1), once(2))
+    assert kinds == network.kinds.numel() < network.find(batch)[0].shape.numel() / 2
 
 
 # ---------------------------------------------------------------- attributed subgraphs, the head, the risk
@@ -379,7 +386,9 @@ def test_a_kind_that_training_never_had_is_left_out(name: str) -> None:
     with torch.no_grad():
         each = network._encode(found.nodes, strange, adjacency)
         expected = (each * share.unsqueeze(1)).sum(0, keepdim=True)
-        torch.testing.assert_close(network.encode(strange)[0], expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            network.encode(strange, network.densities(strange))[0], expected, rtol=1e-4, atol=1e-4
+        )
 
 
 def test_the_most_common_kinds_are_known_where_there_are_too_many() -> None:

@@ -73,19 +73,6 @@ def number_rows(rows: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
     return ids, order[first]
 
 
-def number_features(x: Tensor) -> Tensor:
-    """Numbers [N] for the rows of x [N, d]: rows of one number are equal, and most equal rows share one.
-
-    By a random projection, which is checked: if it takes unequal rows for one, each row has its own number.
-    """
-    generator = torch.Generator().manual_seed(0)
-    direction = torch.rand(x.size(1), generator=generator, dtype=torch.float64).to(x.device)
-    ids = (x.double() @ direction).unique(return_inverse=True)[1]
-    own = torch.arange(ids.numel(), device=x.device)
-    example = torch.empty_like(own).scatter_(0, ids, own)
-    return ids if torch.equal(x, x[example[ids]]) else own
-
-
 def ends(batch: Batch) -> Tensor:
     """The two ends [2, P] of every undirected edge, the smaller first."""
     out = batch.edge_index.new_zeros(2, batch.num_pairs)

@@ -12,7 +12,7 @@ from ciga.graphs.names import are_labels
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import Context, Inference, Method, Step, cross_entropy, register
 from ciga.methods.gamma.gin import SubgraphGIN
-from ciga.methods.gamma.kinds import from_rows, in_rows
+from ciga.methods.gamma.kinds import Densities, from_rows, in_rows
 from ciga.methods.gamma.network import GRAPHS, DensityNetwork
 from ciga.methods.gamma.onehot import OneHotNetwork
 from ciga.methods.gamma.shapes import MAX_K
@@ -22,6 +22,8 @@ from ciga.options import tunable
 D = TypeVar("D", bound=DensityNetwork, default=DensityNetwork)
 
 LABELS = ("auto", "features", "constant")
+#: What `prepare` keeps of each training graph's densities.
+ROWS = ("kinds", "shares", "members")
 
 
 @dataclass
@@ -51,9 +53,26 @@ class Gamma(Method[D]):
         return are_labels(train.x) if self.labels == "auto" else self.labels == "features"
 
     def prepare(self, context: Context) -> dict[str, Tensor]:
-        y = context.splits.train.y
-        share = torch.bincount(y, minlength=1) / max(y.numel(), 1)
-        return {"weight": 1 / share[y]}
+        """The samples' weights and, where nodes have labels, what training asks for in every epoch: the
+        densities. Where they have none, every subgraph may differ from all others: listed at each step."""
+        train = context.splits.train
+        share = torch.bincount(train.y, minlength=1) / max(train.y.numel(), 1)
+        side = {"weight": 1 / share[train.y]}
+        if not self.repeats(train):
+            return side
+        reader = self.network(context.spec, context.backbone)
+        self.learn(reader, train)
+        rows = in_rows([reader.densities(b) for b in train.batches(GRAPHS, chunk=1)])
+        return side | dict(zip(ROWS, rows, strict=True))
+
+    def repeats(self, train: GraphStore) -> bool:
+        """Are a graph's subgraphs few enough, once alike ones are joined, to be kept for all graphs?"""
+        return self.labelled(train)
+
+    def found(self, network: D, batch: Batch, step: Step) -> Densities:
+        """The densities of a batch in training."""
+        rows = [step.side[name] for name in ROWS if name in step.side]
+        return from_rows(*rows) if rows else network.densities(batch)
 
     def risk(self, logits: Tensor, batch: Batch, step: Step) -> Tensor:
         """Cross-entropy weighted by one over the class's share in the training data."""
@@ -83,16 +102,11 @@ class Gamma1Hot(Gamma[OneHotNetwork]):
     def network(self, spec: Spec, backbone: Backbone) -> OneHotNetwork:
         return OneHotNetwork(spec, backbone, self.k, self.samples, self.exact, self.hidden)
 
-    def prepare(self, context: Context) -> dict[str, Tensor]:
-        """Training goes over the same densities again and again: they are worked out once."""
-        train = context.splits.train
-        reader = self.network(context.spec, context.backbone)
-        reader.labelled.fill_(self.labelled(train) and reader.features > 0)
-        kinds, shares = in_rows([reader.densities(b) for b in train.batches(GRAPHS, chunk=1)])
-        return {**super().prepare(context), "kinds": kinds, "shares": shares}
+    def repeats(self, train: GraphStore) -> bool:
+        return True
 
     def loss(self, network: OneHotNetwork, batch: Batch, step: Step) -> dict[str, Tensor]:
-        found = from_rows(step.side["kinds"], step.side["shares"])
+        found = self.found(network, batch, step)
         return {"risk": self.risk(network.head(network.from_densities(found)), batch, step)}
 
 
@@ -108,6 +122,7 @@ class GammaGIN(Gamma[SubgraphGIN]):
     """
 
     summary = "densities of k-node subgraphs, encoded by GIN"
+    revision = 3
 
     penalty: float = tunable(0.0, [0.0, 0.01, 0.1, 1], low=0.0, help="weight of the attribute regulariser")
 
@@ -115,9 +130,12 @@ class GammaGIN(Gamma[SubgraphGIN]):
         return SubgraphGIN(spec, backbone, self.k, self.samples, self.exact, self.hidden)
 
     def loss(self, network: SubgraphGIN, batch: Batch, step: Step) -> dict[str, Tensor]:
-        whole, spread = network.encode(batch)
-        logits = network.head(network.normalised(whole))
-        return {"risk": self.risk(logits, batch, step), "attributes": self.penalty * spread}
+        found = self.found(network, batch, step)
+        whole, each = network.encode(batch, found)
+        terms = {"risk": self.risk(network.head(network.normalised(whole)), batch, step)}
+        if self.penalty:
+            terms["attributes"] = self.penalty * network.spread(batch, found, each)
+        return terms
 
 
 @register("gamma-rpgin")

@@ -40,12 +40,12 @@ def subgraphs(
     """
     sets, large = enumerate_sets(adjacency, graph, graphs, tables.k, exact)
     owner = graph[sets[:, 0]]
-    shape, order, _ = _name(sets, adjacency, tables)
+    shape, order, _ = classify(sets, adjacency, tables)
     weight = 1.0 / torch.bincount(owner, minlength=graphs).clamp(min=1)[owner].float()
     if bool(large.any()):
         rows = large.nonzero().flatten()
         drawn, log_chance = draw_sets(adjacency, graph, rows, graphs, tables.k, uniform)
-        drawn_shape, drawn_order, growths = _name(drawn, adjacency, tables)
+        drawn_shape, drawn_order, growths = classify(drawn, adjacency, tables)
         # Drawn with the chance of one order of its nodes; `growths` orders lead to the same set.
         logit = -log_chance - growths.log()
         shares = logit.view(rows.numel(), -1).softmax(1).flatten().float()
@@ -55,7 +55,7 @@ def subgraphs(
     return Subgraphs(sets.gather(1, order), owner, shape, weight)
 
 
-def _name(sets: Tensor, adjacency: Adjacency, tables: Shapes) -> tuple[Tensor, Tensor, Tensor]:
+def classify(sets: Tensor, adjacency: Adjacency, tables: Shapes) -> tuple[Tensor, Tensor, Tensor]:
     """Shape [S], canonical order [S, k] and growth orders [S] of each set [S, k]."""
     first, second = pairs_of(tables.k).to(sets.device)
     joined = adjacency.place(sets[:, first], sets[:, second]) >= 0

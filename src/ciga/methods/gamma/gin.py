@@ -9,9 +9,11 @@ from math import factorial
 import torch
 from torch import Tensor, nn
 
+from ciga.graphs.names import name_rows, row_names
 from ciga.graphs.store import Batch
-from ciga.graphs.topology import Adjacency, number_features, number_rows
-from ciga.methods.gamma.densities import Subgraphs
+from ciga.graphs.topology import Adjacency
+from ciga.methods.gamma.densities import Subgraphs, classify
+from ciga.methods.gamma.kinds import Densities, first_of
 from ciga.methods.gamma.network import DensityNetwork
 from ciga.nn.encoder import Backbone, Encoder, Spec
 from ciga.nn.readout import Readout
@@ -24,8 +26,7 @@ class SubgraphGIN(DensityNetwork):
     """Encodes each subgraph, its node and edge features included, with GIN.
 
     Subgraphs of a batch that are alike are encoded once, as in the original: batch norm then sees each kind
-    of them once. In training, draws from a graph with more than `exact` subgraphs are fresh ones. With
-    `permutations` of 0, GIN does not see which node is which.
+    of them once. With `permutations` of 0, GIN does not see which node is which.
     """
 
     def __init__(
@@ -47,48 +48,54 @@ class SubgraphGIN(DensityNetwork):
         self.build_head(self.encoder.dim, hidden, spec.classes, backbone.dropout)
 
     def represent(self, batch: Batch) -> Tensor:
-        return self.normalised(self.encode(batch)[0])
+        return self.normalised(self.encode(batch, self.remembered(batch))[0])
 
-    def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Gamma(G) [G, d], and how much subgraphs of one shape differ within their graph."""
-        fresh = None
-        if self.training:
-            fresh = torch.rand(batch.num_graphs, *self.uniform.shape, device=self.uniform.device)
-        found, adjacency = self.find(batch, fresh)
-        names = self.name(found, batch)
-        found.density = self.known(names, found.graph, found.density, batch.num_graphs)[1]
-        kind, example = self._kinds(found, batch, adjacency)
-        # All at once in training, where batch norm must see all of them; chunks bound the memory afterwards.
-        size = max(CHUNK // factorial(self.tables.k), 1) if self.permutations else CHUNK
-        nodes = found.nodes[example]
-        parts = [nodes] if self.training else nodes.split(size)
-        each = torch.cat([self._encode(part, batch, adjacency) for part in parts])[kind]
-        weighted = each * found.density.unsqueeze(1)
-        whole = each.new_zeros(batch.num_graphs, each.size(1)).index_add(0, found.graph, weighted)
-        return whole, self._spread(each, weighted, found, batch.num_graphs)
+    def densities(self, batch: Batch) -> Densities:
+        """The subgraphs of known kinds; those that GIN cannot tell apart are joined."""
+        found, adjacency = self.find(batch)
+        kind = self.name(found, batch)
+        share = self.known(kind, found.graph, found.density, batch.num_graphs)[1]
+        names = kind if self.alike_within_kinds(batch) else self._as_stored(found, batch, adjacency)
+        return Densities.of(replace(found, density=share), names, batch)
 
-    def _kinds(self, found: Subgraphs, batch: Batch, adjacency: Adjacency) -> tuple[Tensor, Tensor]:
-        """Number the subgraphs that differ in shape or features: (number of each [S], an example of each).
+    def alike_within_kinds(self, batch: Batch) -> bool:
+        """Are two subgraphs of one kind the same to GIN? Not if they have features that kinds do not show."""
+        return batch.edge_attr is None and (bool(self.labelled) or not self.features)
 
-        Molecules have few.
-        """
-        node = number_features(batch.x[:, : self.features])
+    def _as_stored(self, found: Subgraphs, batch: Batch, adjacency: Adjacency) -> Tensor:
+        """Names [S] of shape and all features: equal only where GIN gives the same."""
+        node = row_names(batch.x[:, : self.features])
         parts = [found.shape.unsqueeze(1), torch.where(found.nodes >= 0, node[found.nodes], -1)]
         if batch.edge_attr is not None:
             edge = adjacency.place(found.nodes.unsqueeze(2), found.nodes.unsqueeze(1)).flatten(1)
-            parts.append(torch.where(edge >= 0, number_features(batch.edge_attr)[adjacency.edge[edge]], -1))
-        rows = torch.cat(parts, 1)
-        return number_rows(rows + 1, max(batch.num_nodes, batch.num_edges, self.tables.count) + 1)
+            attr = row_names(batch.edge_attr)
+            parts.append(torch.where(edge >= 0, attr[adjacency.edge[edge]], -1))
+        return name_rows(torch.cat(parts, 1))
 
-    def _spread(self, each: Tensor, weighted: Tensor, found: Subgraphs, graphs: int) -> Tensor:
+    def encode(self, batch: Batch, found: Densities) -> tuple[Tensor, Tensor]:
+        """Gamma(G) [G, d], and the embedding [M, d] of each entry of the densities."""
+        adjacency = Adjacency.of(batch.edge_index, batch.num_nodes)
+        names, number = found.kind.unique(return_inverse=True)
+        nodes = found.nodes(batch)[first_of(number, names.numel())]
+        # All at once in training, where batch norm must see all of them; chunks bound the memory afterwards.
+        size = max(CHUNK // factorial(self.tables.k), 1) if self.permutations else CHUNK
+        parts = [nodes] if self.training else nodes.split(size)
+        each = torch.cat([self._encode(part, batch, adjacency) for part in parts])[number]
+        weighted = each * found.share.unsqueeze(1)
+        whole = each.new_zeros(batch.num_graphs, each.size(1)).index_add(0, found.graph, weighted)
+        return whole, each
+
+    def spread(self, batch: Batch, found: Densities, each: Tensor) -> Tensor:
         """Mean over graphs of sum_S density_S * || f(S) - mean of f over its subgraphs shaped like S ||^2."""
-        group = found.graph * self.tables.count + found.shape
-        groups = graphs * self.tables.count
-        mass = each.new_zeros(groups).index_add(0, group, found.density)
-        centre = each.new_zeros(groups, each.size(1)).index_add(0, group, weighted)
+        adjacency = Adjacency.of(batch.edge_index, batch.num_nodes)
+        shape = classify(found.nodes(batch), adjacency, self.tables)[0]
+        group = found.graph * self.tables.count + shape
+        groups = batch.num_graphs * self.tables.count
+        mass = each.new_zeros(groups).index_add(0, group, found.share)
+        centre = each.new_zeros(groups, each.size(1)).index_add(0, group, each * found.share.unsqueeze(1))
         centre = centre / mass.clamp(min=1e-12).unsqueeze(1)
         gap = (each - centre.index_select(0, group)).square().sum(1)
-        return (found.density * gap).sum() / graphs
+        return (found.share * gap).sum() / batch.num_graphs
 
     def _encode(self, nodes: Tensor, batch: Batch, adjacency: Adjacency) -> Tensor:
         """Embeddings [S, d] of the subgraphs with these nodes [S, k].

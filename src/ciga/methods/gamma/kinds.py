@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ciga.graphs.batch import Batch
 from ciga.graphs.names import mix, name_rows
 from ciga.graphs.topology import number_rows
 from ciga.methods.gamma.densities import Subgraphs
@@ -47,42 +48,68 @@ def name_kinds(found: Subgraphs, label: Tensor | None, tables: Shapes) -> Tensor
 
 @dataclass
 class Densities:
-    """A sparse table: entry i says which share of graph `graph[i]` is subgraphs of the kind `kind[i]`."""
+    """A sparse table: entry i says which share of graph `graph[i]` is subgraphs called `kind[i]`."""
 
     graph: Tensor  # [M] ascending
     kind: Tensor  # [M] 64-bit names, each once per graph
     share: Tensor  # [M]
     graphs: int
+    members: Tensor  # [M, k] nodes of one such subgraph, counted from the graph's first; -1 beyond its size
 
     @classmethod
-    def of(cls, found: Subgraphs, names: Tensor, graphs: int) -> Densities:
-        """Subgraphs of one kind in one graph joined."""
+    def of(cls, found: Subgraphs, names: Tensor, batch: Batch) -> Densities:
+        """Subgraphs of one name in one graph joined."""
         known, number = names.unique(return_inverse=True)
         kinds = max(known.numel(), 1)
         cell, place = (found.graph * kinds + number).unique(return_inverse=True)
         share = found.density.new_zeros(cell.numel()).index_add(0, place, found.density)
-        return cls(cell // kinds, known[cell % kinds], share, graphs)
+        graph = cell // kinds
+        nodes = found.nodes[first_of(place, cell.numel())]
+        members = torch.where(nodes >= 0, nodes - first_nodes(batch)[graph].unsqueeze(1), -1)
+        return cls(graph, known[cell % kinds], share, batch.num_graphs, members)
+
+    def nodes(self, batch: Batch) -> Tensor:
+        """The members [M, k] as rows of the batch's nodes."""
+        shift = first_nodes(batch)[self.graph].unsqueeze(1)
+        return torch.where(self.members >= 0, self.members + shift, -1)
 
 
-def in_rows(found: list[Densities]) -> tuple[Tensor, Tensor]:
-    """Kinds and shares of each graph as rows [n, M], from tables of graphs one after the other; 0 beyond."""
-    kinds: list[Tensor] = []
-    shares: list[Tensor] = []
+def first_nodes(batch: Batch) -> Tensor:
+    """The first node of each graph [G]."""
+    count = torch.bincount(batch.batch, minlength=batch.num_graphs)
+    return count.cumsum(0) - count
+
+
+def first_of(number: Tensor, count: int) -> Tensor:
+    """For each of the `count` numbers, the first place [count] at which it stands."""
+    rows = torch.arange(number.numel(), device=number.device)
+    empty = rows.new_full((count,), number.numel())
+    return empty.scatter_reduce(0, number, rows, "amin")
+
+
+def in_rows(found: list[Densities]) -> tuple[Tensor, Tensor, Tensor]:
+    """Kinds and shares [n, M] and members [n, M, k] of each graph, from tables of graphs one after the other.
+
+    A graph with fewer entries ends in zeros, and has -1 for members.
+    """
+    tables: tuple[list[Tensor], ...] = ([], [], [])
     for part in found:
         count = torch.bincount(part.graph, minlength=part.graphs)
         place = torch.arange(part.graph.numel()) - (count.cumsum(0) - count)[part.graph]
-        shape = (count.numel(), int(count.max()))
-        for rows, value in ((kinds, part.kind), (shares, part.share)):
-            rows.append(value.new_zeros(shape).index_put((part.graph, place), value))
-    width = max(rows.size(1) for rows in kinds)
-    one, two = (
-        torch.cat([torch.nn.functional.pad(r, (0, width - r.size(1))) for r in rows])
-        for rows in (kinds, shares)
+        size = (count.numel(), int(count.max()))
+        for rows, value, gap in zip(tables, (part.kind, part.share, part.members), (0, 0, -1), strict=True):
+            empty = value.new_full((*size, *value.shape[1:]), gap)
+            rows.append(empty.index_put((part.graph, place), value))
+    width = max(rows.size(1) for rows in tables[0])
+    kinds, shares = (
+        torch.cat([torch.nn.functional.pad(r, (0, width - r.size(1))) for r in rows]) for rows in tables[:2]
     )
-    return one, two
+    members = [torch.nn.functional.pad(r, (0, 0, 0, width - r.size(1)), value=-1) for r in tables[2]]
+    return kinds, shares, torch.cat(members)
 
 
-def from_rows(kinds: Tensor, shares: Tensor) -> Densities:
-    """The way back: rows [G, M] as a table."""
+def from_rows(kinds: Tensor, shares: Tensor, members: Tensor) -> Densities:
+    """The way back: rows of graphs as a table."""
     graph, place = (shares > 0).nonzero(as_tuple=True)
-    return Densities(graph, kinds[graph, place], shares[graph, place], kinds.size(0))
+    table = (kinds[graph, place], shares[graph, place], kinds.size(0), members[graph, place])
+    return Densities(graph, *table)

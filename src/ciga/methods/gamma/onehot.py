@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
-
 from torch import Tensor, nn
 
 from ciga.graphs.store import Batch
@@ -12,27 +9,19 @@ from ciga.methods.gamma.kinds import Densities
 from ciga.methods.gamma.network import DensityNetwork
 from ciga.nn.encoder import Backbone, Spec
 
-#: Batches of evaluation whose densities are kept from one epoch to the next.
-BATCHES = 64
-
 
 class OneHotNetwork(DensityNetwork):
-    """A linear map of the densities of the known kinds, then the head.
-
-    What a batch holds never changes, so evaluation remembers it from epoch to epoch.
-    """
+    """A linear map of the densities of the known kinds, then the head."""
 
     def __init__(self, spec: Spec, backbone: Backbone, k: int, samples: int, exact: int, hidden: int) -> None:
         super().__init__(spec.features if backbone.node_features else 0, k, samples, exact)
         self.width = backbone.width
         self.embed = nn.Linear(self.kinds.numel(), self.width)
         self.build_head(self.width, hidden, spec.classes, backbone.dropout)
-        self._seen: OrderedDict[bytes, Densities] = OrderedDict()
 
     def know(self, kinds: Tensor) -> None:
         super().know(kinds)
         self.embed = nn.Linear(kinds.numel(), self.width).to(kinds.device)
-        self._seen.clear()
 
     def table(self, found: Densities) -> Tensor:
         """The densities of the known kinds, [G, K]."""
@@ -41,20 +30,8 @@ class OneHotNetwork(DensityNetwork):
         return flat.index_add(0, found.graph * self.kinds.numel() + place, share).view(found.graphs, -1)
 
     def represent(self, batch: Batch) -> Tensor:
-        return self.from_densities(self._remembered(batch))
+        return self.from_densities(self.remembered(batch))
 
     def from_densities(self, found: Densities) -> Tensor:
         """Gamma(G) as the head sees it, [G, d]."""
         return self.normalised(self.embed(self.table(found)))
-
-    def _remembered(self, batch: Batch) -> Densities:
-        """`densities`, worked out once for batches of one content: a long schedule asks a thousand times."""
-        digest = hashlib.blake2b(digest_size=16)
-        for tensor in (batch.x[:, : self.features], batch.edge_index, batch.batch):
-            digest.update(tensor.cpu().contiguous().numpy().tobytes())
-        key = digest.digest()
-        if key not in self._seen:
-            self._seen[key] = self.densities(batch)
-            if len(self._seen) > BATCHES:
-                self._seen.popitem(last=False)
-        return self._seen[key]
