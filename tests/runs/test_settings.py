@@ -17,7 +17,7 @@ from ciga.methods.base import methods
 from ciga.nn.encoder import Backbone
 from ciga.registry import load_plugin
 from ciga.runs import settings
-from ciga.runs.settings import read_settings, resolve
+from ciga.runs.settings import read_settings, resolve, trials
 from ciga.training.schedule import Training
 
 GCN, GIN = "gcn-ogb", "gin"
@@ -120,6 +120,22 @@ def test_every_rule_names_things_that_exist(preset: str) -> None:
         targets = [d for some in matches(datasets, rule["dataset"]) for d in some]
         for key in rule.get("data", {}):
             assert all(key in options.fields_of(datasets[d]) for d in targets), rule
+
+
+@pytest.mark.parametrize("preset", settings.presets())
+def test_every_search_names_things_that_exist(preset: str) -> None:
+    for search in tomllib.loads((files(settings) / f"{preset}.toml").read_text()).get("search", []):
+        assert set(search) == {"dataset", "methods", "trials"}
+        assert matches(datasets, search["dataset"])
+        assert set(search["methods"]) <= set(methods)
+        assert search["trials"] > 0
+
+
+def test_a_preset_says_how_many_trials_chose_it() -> None:
+    assert trials("tuned", "nci1", "ciga-v2") == trials("tuned", "dd", "erm") == 8
+    assert trials("ensemble", "nci1", "erm") == 8  # its settings are those of the preset below it
+    assert trials("tuned", "nci1", "dir") == 0  # nobody searched it there
+    assert trials("published", "nci1", "erm") == trials("none", "nci1", "erm") == 0
 
 
 # ---------------------------------------------------------------- how they are put together

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from ciga.bench.exhibit import SECONDS, Cell, Column, Own, PaperTable, Row
-from ciga.bench.grid import PUBLISHED, Variation, configs
+from ciga.bench.grid import Variation, configs
+from ciga.bench.presets import Presets
 from ciga.errors import UsageError, unknown
 from ciga.runs.records import Records
 from ciga.scoring.metrics import EXPLANATION_METRICS, LOWER_IS_BETTER, METRICS
@@ -189,7 +190,7 @@ def fill(
     runs: dict[tuple[str, str], tuple[str, ...]] = {}  # (row, column) -> hashes
     recorded: set[str] = set()
     live: dict[tuple[str, str], Cell] = {}  # places with anything recorded
-    changes: Changes = {}
+    presets = Presets()
     for (row, column, _), cell in zip(pairs, varied, strict=True):
         place = row.key, column.key
         plans = configs(cell, variation, seeds)
@@ -231,10 +232,10 @@ def fill(
     result.entries = {k: e for k, e in result.entries.items() if k[:2] in shown}
     for place, cell in live.items():
         if place in shown:
-            _compare_presets(changes, cell, variation)
+            presets.add(cell, variation)
     wanted = {name for place in shown if place in runs for name in runs[place]}
     result.wanted, result.missing = len(wanted), len(wanted - recorded)
-    result.notes = [*_notes(result, records, select), *_presets(changes, variation.preset)]
+    result.notes = [*_notes(result, records, select), *presets.notes(variation.preset)]
     return result
 
 
@@ -252,37 +253,6 @@ def score(record: Mapping[str, Any], column: Column, rule: str) -> float | None:
         return None
     value = chosen.get("ood_test", chosen.get("id_test", {})).get(column.metric)
     return None if value is None else float(value) * column.scale
-
-
-Changes = dict[str, dict[str, set[str]]]  # preset -> setting -> values unlike the published ones
-
-
-def _compare_presets(changes: Changes, cell: Cell, variation: Variation) -> None:
-    """What the preset of a cell changes in the settings that the paper used."""
-    preset = cell.preset or variation.preset
-    said = changes.setdefault(preset, {})
-    if preset != PUBLISHED:
-        mine = configs(cell, variation)[0].settings
-        theirs = configs(replace(cell, preset=PUBLISHED), variation)[0].settings
-        for key, value in mine.items():
-            if theirs[key] != value:
-                said.setdefault(key, set()).add(str(value))
-
-
-def _presets(changes: Changes, main: str) -> list[str]:
-    """Which settings the shown runs were made with."""
-    notes = []
-    for preset, settings in changes.items() if changes else [(main, None)]:
-        which = "Settings" if preset == main else f"Settings of the rows '{preset}'"
-        if preset == PUBLISHED:
-            meaning = "what the paper used"
-        elif settings is None:
-            meaning = "nothing recorded yet"
-        else:
-            each = [k if len(v) > 1 else f"{k}={next(iter(v))}" for k, v in sorted(settings.items())]
-            meaning = "it changes " + ", ".join(each) if each else "here the same as published"
-        notes.append(f"{which}: preset '{preset}' ({meaning}).")
-    return notes
 
 
 def _notes(result: Result, records: Records, select: str) -> list[str]:

@@ -113,6 +113,19 @@ def presets() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in files(__name__).iterdir() if f.name.endswith(".toml"))
 
 
+def trials(preset: str, dataset: str, method: str) -> int:
+    """How many trials chose this method's settings in a preset on a dataset; 0 where nothing was searched.
+
+    Whoever compares methods has to know: one that was searched longer is ahead for that alone.
+    """
+    found = [
+        int(search["trials"])
+        for search in (_search(preset) if preset != "none" else [])
+        if _fits(dataset, search["dataset"]) and method in search["methods"]
+    ]
+    return found[-1] if found else 0
+
+
 def read_settings(path: str | Path) -> dict[str, Any]:
     """A settings file: TOML with one key per setting, as `ciga tune --out` writes it."""
     path = Path(path)
@@ -125,12 +138,24 @@ def read_settings(path: str | Path) -> dict[str, Any]:
 
 
 @cache
+def _preset(name: str) -> dict[str, Any]:
+    if name not in presets():
+        raise unknown("preset", name, [*presets(), "none"])
+    return tomllib.loads((files(__name__) / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
 def _rules(preset: str) -> list[dict[str, Any]]:
-    if preset not in presets():
-        raise unknown("preset", preset, [*presets(), "none"])
-    text = tomllib.loads((files(__name__) / f"{preset}.toml").read_text(encoding="utf-8"))
+    text = _preset(preset)
     below = _rules(text["base"]) if "base" in text else []
     return [*below, *text["rule"]]
+
+
+def _search(preset: str) -> list[dict[str, Any]]:
+    """The searches a preset and those below it come from: where, with how many trials, of which methods."""
+    text = _preset(preset)
+    below = _search(text["base"]) if "base" in text else []
+    return [*below, *text.get("search", [])]
 
 
 def _from_preset(
