@@ -23,21 +23,20 @@ def tool() -> ModuleType:
 
 def test_the_tables_are_those_of_the_records() -> None:
     results = tool()
-    assert any(results.EXHIBIT.search(page.read_text()) for page in results.PAGES)
+    assert any(results.tables(page.read_text(), "paper") for page in results.PAGES)
     for page in results.PAGES:
         assert results.filled(page.read_text()) == page.read_text(), "run: python tools/results.py"
 
 
 def test_the_readme_has_a_small_table_from_records() -> None:
     results = tool()
-    found = results.BRIEF.search((ROOT / "README.md").read_text())
-    assert found is not None
-    rows = [line for line in found[0].splitlines() if line.startswith("| ")]
+    (found,) = results.tables((ROOT / "README.md").read_text(), "brief")
+    rows = [line for line in found.splitlines() if line.startswith("| ")]
     assert 3 <= len(rows) <= 9
-    assert "95 % interval" in found[0]
+    assert "95 % interval" in found
     ensemble = next(line for line in rows if line.startswith("| CIGAv1, ensemble"))
     assert ensemble.endswith("|  |")  # the paper has no such row
-    assert results.filled(found[0].replace("0.", "9.")) == found[0]
+    assert results.filled(found.replace("0.", "9.")) == found
 
 
 def test_the_page_for_users_stays_short() -> None:
@@ -47,9 +46,8 @@ def test_the_page_for_users_stays_short() -> None:
 def test_the_page_for_practitioners_has_no_scores_of_its_own() -> None:
     """They went stale when a method changed: all its scores are in the table that is made from records."""
     page = (ROOT / "docs" / "practitioner.md").read_text(encoding="utf-8")
-    page, tables = tool().MOLECULES.subn("", page)
-    assert tables == 1
-    assert re.findall(r"\b0\.\d{3}\b", page) == []
+    (table,) = tool().tables(page, "molecules")
+    assert re.findall(r"\b0\.\d{3}\b", page.replace(table, "")) == []
 
 
 def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) -> None:
@@ -159,3 +157,25 @@ def test_tables_of_molecules(tmp_path: Path) -> None:
     )
     assert "| `ciga fit` | 61 |" in results.commands(file)
     assert "2 cores with 1,513 molecules" in results.commands(file)
+
+
+def test_corrected_rows_are_compared_on_the_same_seeds(tmp_path: Path) -> None:
+    def written(name: str, scores: dict[int, float]) -> Path:
+        file = tmp_path / name
+        lines = [
+            {"hash": "0", "method": "eiil", "dataset": "nci1", "data": {}, "seed": seed, "settings": {}}
+            | {"protocol": "ood", "epochs": 1, "seconds": 1.0, "metric": "mcc"}
+            | {"selection": "id-val", "selected": {"id-val": {"ood_test": {"mcc": score}}}}
+            for seed, score in scores.items()
+        ]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return file
+
+    old, new = written("old.jsonl", {1: 0.1, 2: 0.3, 3: 0.9}), written("new.jsonl", {1: 0.4, 2: 0.6})
+    rows = tool().corrected("table-size", old, new).splitlines()
+    assert rows[0] == "| method | | NCI1 |"
+    assert rows[2:] == [
+        "| EIIL | before | 0.200 (0.141) [2] |",
+        "| EIIL | after | 0.500 (0.141) [2] |",
+        "| | *paper* | *0.14 (0.03)* |",
+    ]

@@ -10,6 +10,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- search: FILE -->` | the settings tried for each method, best first, by scores on held-out graphs |
 | `<!-- guide: FILE -->` | how well those scores predicted the test scores |
 | `<!-- thresholds: FILE ... -->` | scores beside one that does not depend on a threshold |
+| `<!-- corrected: NAME OLD NEW -->` | test scores of a table's rows before and after they were corrected |
 | `<!-- molecules: FILE -->` | every tool on tables of molecules (`benchmarks.molecules`) |
 | `<!-- gauge: FILE -->` | how well each measure of shift told those tables' test rows from others |
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
@@ -23,12 +24,14 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 from scipy.stats import spearmanr
 
+from ciga.bench.exhibit import PaperTable
 from ciga.bench.grid import Variation
 from ciga.bench.paper import exhibit
 from ciga.bench.render import render
@@ -39,18 +42,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/practitioner.md", "results/NOTEBOOK.md"))
 ]
-MOLECULES = re.compile(r"(<!-- molecules: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-GAUGE = re.compile(r"(<!-- gauge: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-COMMANDS = re.compile(r"(<!-- commands: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-TRIES = re.compile(r"(<!-- tries: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-EXHIBIT = re.compile(r"(<!-- paper: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-SCORES = re.compile(r"(<!-- scores: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-BRIEF = re.compile(r"(<!-- brief: (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-SEARCH = re.compile(r"(<!-- search: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-GUIDE = re.compile(r"(<!-- guide: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-THRESHOLDS = re.compile(r"(<!-- thresholds: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-STUDY = re.compile(r"(<!-- study: (\S+) (\S+)(?: (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
-SPENT = re.compile(r"(<!-- spent -->\n).*?(<!-- end -->)", re.DOTALL)
+#: A table, between the comment that names it (and what it is made from) and the end.
+TABLE = re.compile(r"(<!-- (\w+)(?:: (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def trials(file: Path) -> tuple[list[str], dict[tuple[str, str], dict[Any, dict[str, Any]]]]:
@@ -298,6 +291,52 @@ def _both(result: Result, row: str, column: str, rule: str) -> str:
     return f"{', '.join(parts)} [{len(right.values)}]"
 
 
+def corrected(name: str, old: Path, new: Path) -> str:
+    """Test scores of corrected rows, same seeds, before and after; and the paper's."""
+    table = exhibit(name)
+    assert isinstance(table, PaperTable)
+    both: list[dict[tuple[str, str], dict[int, float]]] = []
+    for file in (old, new):
+        found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+        for r in read_lines(file):
+            if r["protocol"] == "ood":
+                rule = r["selection"]
+                found[r["method"], r["dataset"]][r["seed"]] = r["selected"][rule]["ood_test"][r["metric"]]
+        both.append(found)
+    before, after = both
+    columns = [c for c in table.columns if any(dataset == c.dataset for _, dataset in after)]
+    out = [
+        "| method | | " + " | ".join(c.label for c in columns) + " |",
+        "|---|---|" + "---:|" * len(columns),
+    ]
+    for row in table.rows:
+        if not any(method == row.method for method, _ in after) or row.preset or row.settings:
+            continue
+        seeds = {c.key: set(after.get((row.method, c.dataset), {})) for c in columns}
+        for label, runs in (("before", before), ("after", after)):
+            cells = []
+            for c in columns:
+                scores = [v for s, v in runs.get((row.method, c.dataset), {}).items() if s in seeds[c.key]]
+                cells.append(_spread(scores))
+            if any(cell != "–" for cell in cells):
+                out.append(f"| {row.label} | {label} | {' | '.join(cells)} |")
+        printed = [table.printed.get((row.key, c.key)) for c in columns]
+        if any(printed):
+            out.append(
+                "| | *paper* | "
+                + " | ".join(f"*{p[0]:.2f} ({p[1]:.2f})*" if p else "–" for p in printed)
+                + " |"
+            )
+    return "\n".join(out)
+
+
+def _spread(scores: Sequence[float]) -> str:
+    if not scores:
+        return "–"
+    spread = f" ({stdev(scores):.3f})" if len(scores) > 1 else ""
+    return f"{mean(scores):.3f}{spread} [{len(scores)}]"
+
+
 def spent() -> str:
     """One sentence: the runs and core-hours of all records."""
     files = lists_of_records(ROOT / "results")
@@ -306,21 +345,39 @@ def spent() -> str:
     return f"The {len(seconds):,} runs in `results/`, searches included, took {hours:.1f} core-hours.\n"
 
 
+WRITERS: dict[str, Callable[..., str]] = {
+    "paper": paper_table,
+    "scores": scores,
+    "brief": brief,
+    "search": search,
+    "guide": guide,
+    "thresholds": thresholds,
+    "corrected": corrected,
+    "molecules": molecules,
+    "gauge": gauge,
+    "commands": commands,
+    "tries": tries,
+    "study": study,
+    "spent": spent,
+}
+
+
+def tables(page: str, kind: str) -> list[str]:
+    """The tables of one kind on a page, with their comments."""
+    return [found[0] for found in TABLE.finditer(page) if found[2] == kind]
+
+
 def filled(page: str) -> str:
     """The page with every table made anew."""
-    page = SEARCH.sub(lambda m: m[1] + "\n" + search(ROOT / m[2]) + "\n" + m[3], page)
-    page = GUIDE.sub(lambda m: m[1] + "\n" + guide(ROOT / m[2]) + "\n" + m[3], page)
-    page = THRESHOLDS.sub(
-        lambda m: m[1] + "\n" + thresholds(*(ROOT / name for name in m[2].split())) + "\n" + m[3], page
-    )
-    page = SCORES.sub(lambda m: m[1] + "\n" + scores(m[2], m[3], m[4]) + "\n" + m[5], page)
-    page = BRIEF.sub(lambda m: m[1] + "\n" + brief(m[2], m[3], m[4]) + "\n" + m[5], page)
-    page = MOLECULES.sub(lambda m: m[1] + "\n" + molecules(ROOT / m[2]) + "\n" + m[3], page)
-    for pattern, made in ((GAUGE, gauge), (COMMANDS, commands), (TRIES, tries)):
-        page = pattern.sub(lambda m, made=made: m[1] + "\n" + made(ROOT / m[2]) + "\n" + m[3], page)
-    page = STUDY.sub(lambda m: m[1] + "\n" + study(m[2], m[3], m[4]) + "\n" + m[5], page)
-    page = SPENT.sub(lambda m: m[1] + "\n" + spent() + "\n" + m[2], page)
-    return EXHIBIT.sub(lambda m: m[1] + "\n" + paper_table(m[2], m[3], m[4]).strip() + "\n\n" + m[5], page)
+
+    def made(found: re.Match[str]) -> str:
+        opening, kind, words, end = found.groups()
+        if kind not in WRITERS:
+            return found[0]
+        arguments = [ROOT / word if "/" in word else word for word in (words or "").split()]
+        return f"{opening}\n{WRITERS[kind](*arguments).strip()}\n\n{end}"
+
+    return TABLE.sub(made, page)
 
 
 if __name__ == "__main__":
