@@ -165,7 +165,8 @@ def test_corrected_rows_are_compared_on_the_same_seeds(tmp_path: Path) -> None:
         lines = [
             {"hash": "0", "method": "eiil", "dataset": "nci1", "data": {}, "seed": seed, "settings": {}}
             | {"protocol": "ood", "epochs": 1, "seconds": 1.0, "metric": "mcc"}
-            | {"selection": "id-val", "selected": {"id-val": {"ood_test": {"mcc": score}}}}
+            | {"selection": "id-val"}
+            | {"selected": {k: {"ood_test": {"mcc": v}} for k, v in (("id-val", score), ("last", score / 2))}}
             for seed, score in scores.items()
         ]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -173,9 +174,10 @@ def test_corrected_rows_are_compared_on_the_same_seeds(tmp_path: Path) -> None:
 
     old, new = written("old.jsonl", {1: 0.1, 2: 0.3, 3: 0.9}), written("new.jsonl", {1: 0.4, 2: 0.6})
     rows = tool().corrected("table-size", old, new).splitlines()
-    assert rows[0] == "| method | | NCI1 |"
+    assert rows[0] == "| method |  | NCI1 |"
     assert rows[2:] == [
         "| EIIL | before | 0.200 (0.141) [2] |",
         "| EIIL | after | 0.500 (0.141) [2] |",
+        "| EIIL | after, last epoch | 0.250 (0.071) [2] |",
         "| | *paper* | *0.14 (0.03)* |",
     ]

@@ -292,42 +292,41 @@ def _both(result: Result, row: str, column: str, rule: str) -> str:
 
 
 def corrected(name: str, old: Path, new: Path) -> str:
-    """Test scores of corrected rows, same seeds, before and after; and the paper's."""
+    """Test scores of corrected rows, same seeds, before and after (also at the last epoch); and the paper's."""
     table = exhibit(name)
     assert isinstance(table, PaperTable)
-    both: list[dict[tuple[str, str], dict[int, float]]] = []
-    for file in (old, new):
-        found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        for r in read_lines(file):
-            if r["protocol"] == "ood":
-                rule = r["selection"]
-                found[r["method"], r["dataset"]][r["seed"]] = r["selected"][rule]["ood_test"][r["metric"]]
-        both.append(found)
-    before, after = both
+    lines = {
+        "before": _by_place(old, ""),
+        "after": _by_place(new, ""),
+        "after, last epoch": _by_place(new, "last"),
+    }
+    after = lines["after"]
     columns = [c for c in table.columns if any(dataset == c.dataset for _, dataset in after)]
-    out = [
-        "| method | | " + " | ".join(c.label for c in columns) + " |",
-        "|---|---|" + "---:|" * len(columns),
-    ]
+    head = ["method", "", *(c.label for c in columns)]
+    out = [f"| {' | '.join(head)} |", "|---|---|" + "---:|" * len(columns)]
     for row in table.rows:
         if not any(method == row.method for method, _ in after) or row.preset or row.settings:
             continue
-        seeds = {c.key: set(after.get((row.method, c.dataset), {})) for c in columns}
-        for label, runs in (("before", before), ("after", after)):
-            cells = []
-            for c in columns:
-                scores = [v for s, v in runs.get((row.method, c.dataset), {}).items() if s in seeds[c.key]]
-                cells.append(_spread(scores))
+        places = [(row.method, c.dataset) for c in columns]
+        for label, runs in lines.items():
+            cells = [_spread([v for s, v in runs[p].items() if s in after[p]]) for p in places]
             if any(cell != "–" for cell in cells):
                 out.append(f"| {row.label} | {label} | {' | '.join(cells)} |")
         printed = [table.printed.get((row.key, c.key)) for c in columns]
         if any(printed):
-            out.append(
-                "| | *paper* | "
-                + " | ".join(f"*{p[0]:.2f} ({p[1]:.2f})*" if p else "–" for p in printed)
-                + " |"
-            )
+            theirs = (f"*{p[0]:.2f} ({p[1]:.2f})*" if p else "–" for p in printed)
+            out.append(f"| | *paper* | {' | '.join(theirs)} |")
     return "\n".join(out)
+
+
+def _by_place(file: Path, rule: str) -> dict[tuple[str, str], dict[int, float]]:
+    """(method, dataset) -> seed -> test score, of the epoch that a rule chose; else each record's own rule."""
+    found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for r in read_lines(file):
+        if r["protocol"] == "ood":
+            score = r["selected"][rule or r["selection"]]["ood_test"][r["metric"]]
+            found[r["method"], r["dataset"]][r["seed"]] = score
+    return found
 
 
 def _spread(scores: Sequence[float]) -> str:
