@@ -292,7 +292,7 @@ def _both(result: Result, row: str, column: str, rule: str) -> str:
 
 
 def corrected(name: str, old: Path, new: Path) -> str:
-    """Test scores of corrected rows, same seeds, before and after (also at the last epoch); and the paper's."""
+    """Test scores of corrected rows, same seeds, before and after (by two rules); and the paper's."""
     table = exhibit(name)
     assert isinstance(table, PaperTable)
     lines = {
@@ -320,7 +320,7 @@ def corrected(name: str, old: Path, new: Path) -> str:
 
 
 def _by_place(file: Path, rule: str) -> dict[tuple[str, str], dict[int, float]]:
-    """(method, dataset) -> seed -> test score, of the epoch that a rule chose; else each record's own rule."""
+    """(method, dataset) -> seed -> test score at the epoch of a rule, or of each record's own rule."""
     found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     for r in read_lines(file):
         if r["protocol"] == "ood":
