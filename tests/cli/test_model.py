@@ -39,12 +39,13 @@ def test_from_a_table_to_a_report_in_three_commands(
     assert code == 0, err
     for word in (
         "ciga-v2",
+        "forest",
         "erm",
         "like training (id_val)",
         "shifted (ood_test)",
         "calibration error",
         "Shift:",
-        "ERM",
+        "--member NAME): forest, erm",
     ):
         assert word in out
     assert "2 rows were set aside" in out
@@ -53,9 +54,9 @@ def test_from_a_table_to_a_report_in_three_commands(
     assert model.names == ["0", "1"]
     assert model.gauge is not None
     assert model.gauge.calibrated_on == "id_val"
-    assert set(model.report_data["scores"]) == {"ciga-v2", "erm"}
+    assert set(model.report_data["scores"]) == {"ciga-v2", "forest", "erm"}
     assert model.report_data["comparison"]["low"] is None  # two seeds have no interval
-    assert "2 seeds do not show how much" in model.report_data["advice"]
+    assert "fit with --seeds 3 or more to see how much of that is luck" in model.report_data["advice"]
 
     code, out, err = run("predict", "model", "mols.csv", "--out", "predictions.csv")
     assert code == 0, err

@@ -75,6 +75,30 @@ def test_a_mixture_is_judged_against_the_best_of_its_methods(
     assert figures(mixed, None, WORDS)[0]["tone"] == tone
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "worse", "extracts", "tone", "said"),
+    [
+        (0.01, 0.1, 0.0, True, "good", "Better than each of the methods beside it on new scaffolds"),
+        (-0.1, -0.01, 0.999, True, "poor", "use --member forest"),
+        (-0.05, 0.05, 0.4, True, "fair", "Use it for the parts it shows, not for its score"),
+        (-0.05, 0.05, 0.4, False, "fair", "Either will do"),
+    ],
+)
+def test_a_method_is_judged_against_the_better_of_its_yardsticks(
+    low: float, high: float, worse: float, extracts: bool, tone: str, said: str
+) -> None:
+    single = model(0.01, 0.1, extracts=extracts)
+    forest = {"difference": (low + high) / 2, "low": low, "high": high, "worse": worse}
+    single.report_data["comparisons"] = {
+        "forest": forest,
+        "erm": {"difference": 0.2, "low": 0.1, "high": 0.3, "worse": 0.0},
+    }
+    found = verdict(single, "ciga-v2", WORDS)
+    assert found["tone"] == tone
+    assert said in found["headline"] + found["advice"]
+    assert figures(single, None, WORDS)[0]["tone"] == tone
+
+
 def test_too_few_runs_are_not_judged() -> None:
     found = verdict(model(0.01, 0.1, seeds=2), "ciga-v2", WORDS)
     assert found["tone"] == "open"

@@ -13,9 +13,12 @@ import torch
 
 from ciga.data import load
 from ciga.errors import CigaError, UsageError
-from ciga.models.fit import AUTO, fit_ensemble, known_settings, methods_of
+from ciga.methods.forest.fingerprint import CONSTANT, ROWS
+from ciga.models.fit import AUTO, fit_ensemble, known_settings, methods_of, yardsticks_of
 from ciga.models.mixture import best_shares
 from ciga.models.model import Model
+from ciga.nn.encoder import Spec
+from ciga.runs.settings import resolve
 from tests.helpers import TINY
 from tests.small_models import edit, toy_model, toy_splits
 
@@ -114,6 +117,14 @@ def test_what_is_trained_is_what_was_named() -> None:
             methods_of(method, candidates)
 
 
+def test_a_single_method_has_yardsticks_and_several_are_compared_alone() -> None:
+    assert yardsticks_of("ciga-v2", ["ciga-v2"]) == ["forest", "erm"]
+    assert yardsticks_of("erm", ["erm"]) == ["forest"]
+    assert yardsticks_of("forest", ["forest"]) == ["erm"]
+    assert yardsticks_of("wl,gsat", ["wl", "gsat"]) == []
+    assert yardsticks_of("auto", ["gsat"]) == []
+
+
 def test_a_setting_goes_to_the_methods_that_have_it() -> None:
     found = known_settings(["forest", "ciga-v2"], {"trees": 5, "alpha": 2, "epochs": 3})
     assert found == {"forest": {"trees": 5, "epochs": 3}, "ciga-v2": {"alpha": 2, "epochs": 3}}
@@ -163,3 +174,35 @@ def test_of_several_methods_the_best_on_validation_rows_answers(
     assert not model.shares
     assert {model.method_name, *model.rivals} == {"forest", "erm"}
     assert f"The answer is that of {model.method_name}, the best on" in model.report_data["made_of"]
+
+
+def test_a_single_method_stands_beside_a_forest_and_erm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ciga.runs.pool.several.cores", lambda: 1)
+    model = fit_ensemble("spmotif-struc", "ciga-v1", seeds=2, data=TINY, settings=QUICK, runs_dir=tmp_path)
+    assert model.method_name == "ciga-v1"
+    assert list(model.rivals) == ["forest", "erm"]
+    assert not model.shares, "the method answers alone"
+    told = model.report_data
+    for found in (told["scores"], told["ensembles"]):
+        assert list(found) == ["ciga-v1", "forest", "erm"]
+    assert set(told["comparisons"]) == {"forest", "erm"}
+    assert told["comparison"] == told["comparisons"]["erm"]
+    erm, forest = (model.only(name).settings for name in ("erm", "forest"))
+    assert (erm["width"], erm["layers"], erm["epochs"]) == (4, 1, 1), (
+        "ERM has the method's network and schedule"
+    )
+    assert (forest["trees"], forest["bits"]) == (5, 32), "and the forest what was meant for it"
+    assert list(told["caveats"]) == ["forest"], "features of these graphs are measurements"
+
+
+def test_a_forest_says_what_it_cannot_use() -> None:
+    train = load("spmotif-struc", **TINY).train
+    for totals, rest in ((True, "only sums over each graph"), (False, "nothing")):
+        chosen = resolve("forest", {"totals": totals}, preset="none")
+        network = chosen.method.network(Spec(train.num_features, 0, 2), chosen.backbone)
+        for nodes, said in ((ROWS, ""), (CONSTANT, f"of them the forest sees {rest}.")):
+            network.hold("naming", torch.tensor([nodes, CONSTANT], dtype=torch.int32))
+            assert chosen.method.caveat(network, train).endswith(said)
+            assert bool(chosen.method.caveat(network, train)) == bool(said)

@@ -116,6 +116,8 @@ def test_advice_among_several_names_another_method_only_beyond_noise() -> None:
     # Below 0 by a hair, or by luck among several methods, is not enough.
     assert "use the mixture" in said(forest=verdict(-0.02, -0.001, 0.9), erm=wins)
     assert "luck" in said(1, forest=loses)
+    parts = advice_among("gsat", {"forest": level, "erm": wins}, 3, "ood_test", "roc_auc", extracts=True)
+    assert "take gsat for its subgraphs if they help you, not for its score. It beats erm" in parts
     assert "not defined" in said(forest=verdict(math.nan, math.nan))
 
 

@@ -31,8 +31,8 @@ def fit(
     method: Annotated[
         str,
         typer.Option(
-            help="auto: a mixture of several; a method, trained beside ERM (see: ciga methods); or a,b,c: "
-            "these are compared, and the best on validation rows answers."
+            help="auto: a mixture of several; a method, trained beside forest and ERM (see: ciga methods); "
+            "or a,b,c: these are compared, and the best on validation rows answers."
         ),
     ] = "auto",
     candidates: Annotated[
@@ -59,7 +59,7 @@ def fit(
     from ciga.cli.fitted import print_summary
     from ciga.cli.progress import epoch_bar
     from ciga.cli.tune import best_settings
-    from ciga.models.fit import fit_ensemble, known_settings, methods_of
+    from ciga.models.fit import fit_ensemble, known_settings, methods_of, yardsticks_of
     from ciga.models.folder import check_free
     from ciga.models.repeats import fit_repeatedly
     from ciga.registry import load_plugin
@@ -76,11 +76,12 @@ def fit(
         values["epochs"] = epochs
     mixed = [name for name in (candidates or "").split(",") if name.strip()]
     names = methods_of(method, mixed)
+    known = known_settings([*names, *yardsticks_of(method, names)], values)
     own: dict[str, dict[str, Any]] = {}
     with epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
-        for name, known in known_settings(names, values).items() if tune else ():
+        for name in names if tune else ():  # the yardsticks as they come
             own[name] = best_settings(
-                dataset, name, chosen, known, preset or "", tune, plugin, runs_dir, device
+                dataset, name, chosen, known[name], preset or "", tune, plugin, runs_dir, device
             )
         once = partial(
             fit_ensemble,

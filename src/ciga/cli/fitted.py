@@ -61,6 +61,8 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     words = words_of(model.source, molecules, report_data["data"]["notes"])
     if report_data.get("made_of"):
         say(console, report_data["made_of"])
+    for caveat in report_data.get("caveats", {}).values():
+        say(console, caveat)
     flagged = report_data["flagged"]
     said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
     if said and model.gauge is not None:

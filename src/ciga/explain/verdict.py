@@ -10,7 +10,7 @@ from ciga.explain.examine import Examined
 from ciga.explain.render import known, number, percent, signed
 from ciga.explain.words import GUESSING, Words, method_name, metric_name
 from ciga.models.model import Model
-from ciga.models.report_data import rule_of
+from ciga.models.report_data import YARDSTICK, rule_of
 from ciga.models.summary import beyond, interval
 from ciga.models.types import ReportData
 from ciga.scoring.stats import LEAST, Verdict
@@ -30,8 +30,8 @@ def verdict(model: Model, method: str, words: Words) -> dict[str, str]:
             "headline": "This model comes without a record of its training.",
             "advice": "What it makes of these data is below; how well it does on others is not known.",
         }
-    if model.shares and _known(report_data) and len(model.seeds) >= LEAST:
-        return _mixture(_known(report_data), where)
+    if _several(model) and len(model.seeds) >= LEAST:
+        return _among(model, where)
     if not comparison or comparison["difference"] is None:
         return {
             "tone": "open",
@@ -75,29 +75,39 @@ def _known(report_data: ReportData) -> dict[str, Verdict]:
     return {name: c for name, c in found.items() if c["difference"] is not None}
 
 
-def _mixture(found: Mapping[str, Verdict], where: str) -> dict[str, str]:
-    """The verdict on a mixture: against the best of its methods, as the advice of `ciga fit` has it."""
+def _several(model: Model) -> bool:
+    """Is there more to compare with than a plain network?"""
+    return bool(_known(model.report_data).keys() - ({YARDSTICK} if not model.shares else set()))
+
+
+def _among(model: Model, where: str) -> dict[str, str]:
+    """The verdict against the best of several methods, as the advice of `ciga fit` has it."""
+    found = _known(model.report_data)
     rival, gap = min(found.items(), key=lambda item: item[1]["difference"])
     low, high = (math.nan if gap[end] is None else gap[end] for end in ("low", "high"))
     told = f"{signed(gap['difference'])}, 95 % interval {signed(low)} to {signed(high)}"
-    best = method_name(rival)
+    best, others = method_name(rival), "its methods" if model.shares else "the methods beside it"
     if low > 0:
         return {
             "tone": "good",
-            "headline": f"Better than each of its methods on {where}.",
+            "headline": f"Better than each of {others} on {where}.",
             "advice": f"The lead over the best of them, {best}, is larger than chance explains ({told}).",
         }
     if (gap["worse"] or 0.0) >= beyond(len(found)):
         return {
             "tone": "poor",
-            "headline": f"One of its methods, {best}, does better alone on {where}.",
+            "headline": f"One of {others}, {best}, does better alone on {where}.",
             "advice": f"The gap is larger than chance explains ({told}): use --member {rival}.",
         }
+    use = "Either will do"
+    if model.shares:
+        use = "Use the mixture: which method will be best on the next data is not known beforehand"
+    elif model.method.extracts:
+        use = "Use it for the parts it shows, not for its score"
     return {
         "tone": "fair",
-        "headline": f"No clear difference from the best of its methods on {where}.",
-        "advice": f"The difference from that one, {best}, may be chance ({told}). Use the mixture: which "
-        "method will be best on the next data is not known beforehand.",
+        "headline": f"No clear difference from the best of {others} on {where}.",
+        "advice": f"The difference from that one, {best}, may be chance ({told}). {use}.",
     }
 
 
@@ -132,8 +142,8 @@ def _score(model: Model, words: Words) -> dict[str, str]:
     comparison = report_data.get("comparison")
     low, high = (comparison["low"], comparison["high"]) if comparison else (None, None)
     tone = _tone(low, high, len(model.seeds))
-    if model.shares and tone != "open":
-        tone = _mixture(_known(report_data), "")["tone"]
+    if _several(model) and len(model.seeds) >= LEAST:
+        tone = _among(model, "")["tone"]
     name = f"{metric_name(metric)} on {words.part(where)}"
     return {"name": name, "value": number(mine["mean"]), "about": "; ".join(said), "tone": tone}
 

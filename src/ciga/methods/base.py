@@ -127,6 +127,10 @@ class Method(Generic[N]):
         """The edges [P] kept by these logits [P], for methods that extract: how several networks choose."""
         return score >= 0
 
+    def caveat(self, network: N, train: GraphStore) -> str:
+        """One sentence on what of the training graphs this network could not use; mostly there is none."""
+        return ""
+
     def after_trials(self, network: N) -> None:
         """Called once trial epochs are over, before training goes on from the best of them."""
 

@@ -1,15 +1,15 @@
 """From a dataset to a model: several methods over several seeds, collected with what they scored.
 
 `auto` mixes its candidates; several methods are compared, and the best on validation rows answers; one method
-is trained beside ERM. All that was trained stays in the model, to be used alone. Training is the pool's
-(`ciga.runs.pool`), so a broken fit continues where it stopped, and the next fit reuses ERM's runs.
+is trained beside yardsticks, a forest and ERM. All that was trained stays in the model, to be used alone.
+Training is the pool's (`ciga.runs.pool`), so a broken fit continues where it stopped, and the next fit reuses
+the yardsticks' runs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ from ciga.training.schedule import Training
 
 #: What `auto` mixes unless told otherwise.
 CANDIDATES = ("forest", "erm", "ciga-v2", "ciga-complement")
+#: What a single method is trained beside: the model that chemists trust, and the plain network.
+YARDSTICKS = ("forest", YARDSTICK)
 
 
 def fit_ensemble(
@@ -62,7 +64,8 @@ def fit_ensemble(
 
     Args:
         dataset: a dataset's name.
-        method: a method's name, to be trained beside ERM; several with commas between them; or `auto`.
+        method: a method's name, to be trained beside the yardsticks; several with commas between them; or
+            `auto`.
         candidates: what `auto` mixes; `CANDIDATES` unless given.
         seeds: the number of networks of each method.
         data: options of the dataset.
@@ -84,17 +87,16 @@ def fit_ensemble(
     for file in files:
         load_plugin(file)
     names = methods_of(method, candidates)
-    chosen = known_settings(names, given)
+    beside = yardsticks_of(method, names)
     plans: dict[str, list[Plan]] = {}
-    for name in names:
-        values = {**chosen[name], **(own or {}).get(name, {})}
+    for name, known in known_settings([*names, *beside], given).items():
+        values = {**known, **(own or {}).get(name, {})}
+        if name == YARDSTICK and name in beside:
+            # The same network and schedule: what differs is the objective.
+            groups = (plans[names[0]][0].settings.backbone, plans[names[0]][0].settings.training)
+            values = {k: v for group in groups for k, v in vars(group).items()}
         spec = RunSpec(dataset, name, data=data or {}, settings=values, preset=preset, plugins=files)
         plans[name] = _seeded(spec, seeds)
-    if len(names) == 1 and method not in (AUTO, YARDSTICK):
-        # The same network and schedule: what differs is the objective.
-        groups = (plans[method][0].settings.backbone, plans[method][0].settings.training)
-        same = {k: v for group in groups for k, v in vars(group).items()}
-        plans[YARDSTICK] = _seeded(replace(spec, method=YARDSTICK, settings=same), seeds)
     splits = plans[names[0]][0].load(progress)  # once here, so that the workers find it in the cache
     records = run_all(
         [p for some in plans.values() for p in some], runs_dir, device=device, on_epochs=on_epochs
@@ -115,6 +117,11 @@ def methods_of(method: str, candidates: Sequence[str] = ()) -> list[str]:
     for name in names:
         methods[name]  # one that does not exist is refused here
     return names
+
+
+def yardsticks_of(method: str, names: Sequence[str]) -> list[str]:
+    """What is trained beside the methods `names`, which `method` stands for: nothing, unless it is one."""
+    return [name for name in YARDSTICKS if name not in names] if [method] == [*names] else []
 
 
 def known_settings(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

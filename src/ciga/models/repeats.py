@@ -70,13 +70,16 @@ def fit_repeatedly(
         other = one(more)
         told.append(other.report_data)
         shares.append(_overlap(other))
-    found = summarise(told, model.metric, len(model.seeds), fmean(shares))
+    parts = model.method.extracts and not model.shares
+    found = summarise(told, model.metric, len(model.seeds), fmean(shares), parts)
     model.report_data["repeats"] = found
     model.report_data["advice"] = found["advice"]
     return model
 
 
-def summarise(told: Sequence[ReportData], metric: str, seeds: int, overlap: float) -> RepeatedFits:
+def summarise(
+    told: Sequence[ReportData], metric: str, seeds: int, overlap: float, extracts: bool = False
+) -> RepeatedFits:
     """Scores of every method over splits, and the comparisons of what is shipped with each.
 
     What is compared is `auto`, or the method that answers on the first split.
@@ -86,6 +89,7 @@ def summarise(told: Sequence[ReportData], metric: str, seeds: int, overlap: floa
         metric: The score.
         seeds: The number of networks of each method.
         overlap: Test rows over training rows, on average.
+        extracts: Is what is shipped a single method that shows subgraphs?
     """
     where = told[0]["where"]
     names = [name for name in told[0]["ensembles"] if all(name in t["ensembles"] for t in told)]
@@ -115,6 +119,7 @@ def summarise(told: Sequence[ReportData], metric: str, seeds: int, overlap: floa
             min(len(told), seeds),
             f"{where} of {len(told)} splits",
             metric,
+            extracts,
         ),
     }
 

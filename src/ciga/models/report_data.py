@@ -69,9 +69,21 @@ def report_data(
             }
             for name in every[where]
         },
-        "advice": advice_among("the mixture" if model.shares else mine, compared, seeds, where, metric)
+        "advice": advice_among(
+            "the mixture" if model.shares else mine,
+            compared,
+            seeds,
+            where,
+            metric,
+            model.method.extracts and not model.shares,
+        )
         if compared.keys() - {YARDSTICK} or model.shares
         else advice(mine, comparison, seeds, where, metric, model.method.extracts),
+        "caveats": {
+            name: sentence
+            for name, one in {model.method_name: model, **model.rivals}.items()
+            if (sentence := one.method.caveat(one.members[0], splits.train))
+        },
         "data": check(splits).as_dict(),
         "finished": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     }

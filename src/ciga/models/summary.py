@@ -173,7 +173,12 @@ def beyond(rivals: int) -> float:
 
 
 def advice_among(
-    shipped: str, comparisons: Mapping[str, Verdict], seeds: int, where: str, metric: str
+    shipped: str,
+    comparisons: Mapping[str, Verdict],
+    seeds: int,
+    where: str,
+    metric: str,
+    extracts: bool = False,
 ) -> str:
     """One plain sentence on whether to use what is shipped or another method that was trained beside it.
 
@@ -186,6 +191,7 @@ def advice_among(
         seeds: the number of seeds of each.
         where: the part of the data that was scored.
         metric: the score.
+        extracts: is it a single method that shows subgraphs?
     """
     known = {name: v for name, v in comparisons.items() if not math.isnan(v["difference"])}
     title = shipped[:1].upper() + shipped[1:] if " " in shipped else shipped
@@ -195,7 +201,7 @@ def advice_among(
     gap = f"{best['difference']:+.3f} {metric}"
     if seeds < LEAST or math.isnan(best["low"]):
         return (
-            f"{title} differs from {rival}, the best single method on {where}, by {gap}: fit with "
+            f"{title} differs from {rival}, the best of the others on {where}, by {gap}: fit with "
             f"--seeds {LEAST} or more to see how much of that is luck."
         )
     gap = f"{gap}, 95 % interval {best['low']:+.3f} to {best['high']:+.3f}"
@@ -205,7 +211,12 @@ def advice_among(
     if len(beaten) == len(known):
         return f"{title} beats {', '.join(known)} on {where} beyond noise (by the least {gap}): use it."
     also = f" It beats {', '.join(beaten)} beyond noise." if beaten else ""
-    return f"{title} and {rival} are equal within noise on {where} ({gap}): use {shipped}.{also}"
+    use = (
+        f"take {shipped} for its subgraphs if they help you, not for its score"
+        if extracts
+        else f"use {shipped}"
+    )
+    return f"{title} and {rival} are equal within noise on {where} ({gap}): {use}.{also}"
 
 
 def choice(

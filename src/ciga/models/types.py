@@ -44,6 +44,7 @@ class ReportData(TypedDict, total=False):
     comparisons: dict[str, Verdict]  # with each method
     ensembles: dict[str, dict[str, Interval]]  # method -> part -> score of the averaged seeds
     advice: str
+    caveats: dict[str, str]  # method -> what of the graphs it could not use
     data: dict[str, Any]  # what `ciga data check` says
     finished: str
     made_of: str

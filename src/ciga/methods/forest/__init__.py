@@ -9,7 +9,7 @@ import torch
 
 from ciga.graphs.store import Batch, GraphStore
 from ciga.methods.base import Context, Inference, Method, register
-from ciga.methods.forest.fingerprint import Naming
+from ciga.methods.forest.fingerprint import CONSTANT, Naming
 from ciga.methods.forest.trees import ForestNetwork
 from ciga.nn.encoder import Backbone, Spec
 from ciga.options import tunable
@@ -60,6 +60,12 @@ class Forest(Method[ForestNetwork]):
         )
         forest.fit(table(network, train), train.y.numpy())
         network.take(forest)
+
+    def caveat(self, network: ForestNetwork, train: GraphStore) -> str:
+        if not train.num_features or int(network.naming[0]) != CONSTANT:
+            return ""
+        rest = "only sums over each graph" if self.totals else "nothing"
+        return f"Node features are measurements here, not labels: of them the forest sees {rest}."
 
     def infer(self, network: ForestNetwork, batch: Batch) -> Inference:
         logits = network(batch)
