@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +103,12 @@ def test_run(command: Command, both: list[str]) -> None:
     record = json.loads(out)
     assert [set(row["terms"]) for row in record["history"]] == [{"mixed"}] * 2
     assert {"plugin:mixup.py", "plugin:rings.py"} <= record["identity"].keys()
+
+
+def test_the_next_command_names_them(command: Command, both: list[str]) -> None:
+    given = shlex.join(both)
+    assert f"ciga run spmotif-struc mixup {given} " in command("methods", "mixup", *both)[2]
+    assert f"ciga run rings ciga-v2 {given} " in command("datasets", "rings", *both)[2]
 
 
 def test_tune(command: Command, both: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -272,13 +273,26 @@ def test_seeds() -> None:
         parse_seeds("1-99999999999999999999")
 
 
+def test_the_next_command_means_the_same_part(run: Run) -> None:
+    """It named the whole table, whatever had been asked for."""
+    part = ["--methods=erm", "--datasets=spmotif-struc-0.60"]
+    _, _, said = run("bench", "table-spmotif", *TINY, *part, "--seeds=1-2", "--row", "Big ERM=erm:width=16")
+    assert "Next:  ciga table table-spmotif --methods erm --datasets spmotif-struc-0.60   (" in said
+    _, _, said = run("table", "table-spmotif", *part, "--seeds=1-4")
+    offered = next(line for line in said.splitlines() if line.startswith("Next:  ciga bench"))
+    command, _, why = offered.removeprefix("Next:  ciga ").partition("   (")
+    assert why.startswith("runs what is missing: 4 runs, ")
+    _, out, _ = run(*shlex.split(command), "--dry-run")
+    assert "8 runs, 4 recorded, 4 missing" in out
+
+
 def test_figure_and_report(run: Run, tmp_path: Path) -> None:
     words = [*TINY, "--datasets=spmotif-mixed", "--seeds=1"]
     assert run("bench", "figure-alpha", *words, "--report=report.html")[0] == 0
     assert (tmp_path / "report.html").stat().st_size > 1000
     code, out, said = run("figure", "figure-alpha", "--out=pictures")
     assert code == 0
-    assert "Next:  ciga bench figure-alpha   (runs what is missing: " in said
+    assert "Next:  ciga bench figure-alpha --seeds 1 --set layers=2 " in said
     assert (
         run("figure", "figure-theory")[2]
         == "Next:  ciga bench --list   (shows the other tables and figures)\n"

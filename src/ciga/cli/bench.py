@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,7 @@ from ciga.cli.bench_options import (
     recall,
     records_in,
     remember,
+    repeated,
     variation_of,
 )
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
@@ -110,6 +112,7 @@ def bench(
         cells = shown.cells(names(methods), names(datasets), own)
     else:
         cells = shown.cells(names(methods), names(datasets))
+    options = repeated(methods, datasets, runs_dir)  # the next command remembers the rest
     todo = plans(variation.apply(cells), variation, wanted)
     missing = [p for p in todo if records.find(p.config) is None]
     known_failures = 0 if retry else sum(records.failure(p.config) is not None for p in missing)
@@ -121,7 +124,7 @@ def bench(
             words = [word for word in sys.argv[1:] if word != "--dry-run"]
             next_step(shlex.join(["ciga", *words]), "runs them")
         else:
-            advise_look(name)
+            advise_look(name, options)
         return
     remember(runs_dir, name, variation, wanted, row, column, [*names(methods), *names(datasets)])
     code = _run(name, todo, records, workers, cluster, limit_hours, retry, device)
@@ -130,7 +133,7 @@ def bench(
 
         report_bench([r for p in todo if (r := records.find(p.config)) is not None], report)
         typer.echo(f"report: {report}", err=True)
-    advise_look(name)
+    advise_look(name, options)
     raise typer.Exit(code)
 
 
@@ -218,13 +221,16 @@ def table(
             own=own,
             also=also,
         )
+        cells = shown.cells(names(methods), names(datasets), own)
+        options = repeated(methods, datasets, runs_dir, variation, wanted, row, column)
+        advise = partial(advise_table, shown, result, records, cells, wanted, options)
         if form == "screen":
             from rich.console import Console
 
             from ciga.bench.screen import draw_table
 
             draw_table(result, Console(), all_)
-            advise_table(shown, result, records, wanted)
+            advise()
             return
         text = render(result, form, all_)
     else:
@@ -232,7 +238,7 @@ def table(
     if out is None:
         sys.stdout.write(text)
         if isinstance(shown, PaperTable) and form == "md":
-            advise_table(shown, result, records, wanted)
+            advise()
     else:
         from ciga.files import atomic
 
@@ -240,7 +246,7 @@ def table(
             temporary.write_text(text, encoding="utf-8")
         typer.echo(f"written: {out}", err=True)
         if isinstance(shown, PaperTable):
-            advise_table(shown, result, records, wanted)
+            advise()
 
 
 def figure(
@@ -271,7 +277,8 @@ def figure(
     records = records_in(runs_dir, results)
     for path in draw(shown, records, variation, out, select, parse_seeds(seeds), names(datasets)):
         typer.echo(str(path))
-    advise_figure(shown, variation, records, parse_seeds(seeds), names(datasets))
+    options = repeated((), datasets, runs_dir, variation, parse_seeds(seeds))
+    advise_figure(shown, variation, records, parse_seeds(seeds), names(datasets), options)
 
 
 # ---------------------------------------------------------------- what bench does

@@ -16,19 +16,29 @@ if TYPE_CHECKING:
     from ciga.runs.records import Config, Records
 
 
-def advise_look(name: str) -> None:
-    """How to see what a bench recorded."""
-    next_step(f"ciga {'figure' if name.startswith('figure') else 'table'} {name}", "shows what came out")
+def advise_look(name: str, options: str) -> None:
+    """How to see what a bench recorded; `options` say which part of it."""
+    command = "figure" if name.startswith("figure") else "table"
+    next_step(f"ciga {command} {name}{options}", "shows what came out")
 
 
-def advise_table(shown: Any, result: Any, records: Records, seeds: Sequence[int]) -> None:
+def advise_table(
+    shown: Any,
+    result: Any,
+    records: Records,
+    cells: Sequence[Cell],
+    seeds: Sequence[int],
+    options: str,
+) -> None:
     """What to type for the runs that are missing, and how long that takes.
 
     Args:
         shown: The table.
         result: What is recorded of it.
         records: The recorded runs.
+        cells: What was asked for.
         seeds: The seeds that were asked for; the paper's if empty.
+        options: Those that say which part of the table is meant.
     """
     from ciga.bench.slices import quick
     from ciga.errors import UsageError
@@ -40,19 +50,23 @@ def advise_table(shown: Any, result: Any, records: Records, seeds: Sequence[int]
     def time(cells: Sequence[Cell], wanted: Sequence[int]) -> str:
         return _time(_missing(cells, result.variation, records, wanted), records)
 
-    nothing = result.missing == result.wanted
-    if nothing:
+    if result.missing == result.wanted:
         typer.echo(f"Nothing of {shown.name} is recorded here yet.", err=True)
         try:
             part = quick(shown)
             next_step(f"ciga bench {shown.name} --quick", f"{part.words}; {time(part.cells, part.seeds)}")
         except UsageError:
             pass
-    next_step(f"ciga bench {shown.name}", f"runs what is missing: {time(shown.cells(), seeds)}")
+    next_step(f"ciga bench {shown.name}{options}", f"runs what is missing: {time(cells, seeds)}")
 
 
 def advise_figure(
-    shown: Exhibit, variation: Variation, records: Records, seeds: Sequence[int], datasets: Sequence[str]
+    shown: Exhibit,
+    variation: Variation,
+    records: Records,
+    seeds: Sequence[int],
+    datasets: Sequence[str],
+    options: str,
 ) -> None:
     """After a figure: the numbers behind it, what its curves still lack, or the other figures.
 
@@ -62,13 +76,14 @@ def advise_figure(
         records: where they are.
         seeds: the seeds that were asked for; none means the exhibit's.
         datasets: likewise.
+        options: those that say which runs are meant.
     """
     if shown.name.startswith("table"):
-        next_step(f"ciga table {shown.name}", "shows the numbers behind it")
+        next_step(f"ciga table {shown.name}{options}", "shows the numbers behind it")
         return
     todo = _missing(shown.cells((), datasets), variation, records, seeds)
     if todo:
-        next_step(f"ciga bench {shown.name}", f"runs what is missing: {_time(todo, records)}")
+        next_step(f"ciga bench {shown.name}{options}", f"runs what is missing: {_time(todo, records)}")
     else:
         next_step("ciga bench --list", "shows the other tables and figures")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+
+from ciga.cli.screen import again
 
 if TYPE_CHECKING:
     from ciga.bench.exhibit import Exhibit, Own
@@ -80,9 +83,57 @@ def parse_seeds(text: str | None) -> list[int]:
     return list(found)
 
 
+def ranges(numbers: Sequence[int]) -> str:
+    """[1, 2, 3, 7] -> `1-3,7`, as --seeds takes them."""
+    out: list[list[int]] = []
+    for number in sorted(numbers):
+        if out and number == out[-1][-1] + 1:
+            out[-1].append(number)
+        else:
+            out.append([number])
+    return ",".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in out)
+
+
 def names(given: Sequence[str]) -> list[str]:
     """What was said, one option with commas or several times."""
     return [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+def repeated(
+    methods: Sequence[str],
+    datasets: Sequence[str],
+    runs_dir: Path,
+    variation: Variation | None = None,
+    seeds: Sequence[int] = (),
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> str:
+    """The options that the next command must repeat to mean the same part of a table, and the same runs.
+
+    Args:
+        methods: those that were asked for.
+        datasets: likewise.
+        runs_dir: where runs are kept.
+        variation: how the runs differ from the paper's; None if the next command remembers it.
+        seeds: those that were asked for.
+        rows: the user's own.
+        columns: likewise.
+    """
+    from ciga.bench.grid import PUBLISHED
+
+    words = ["--methods", ",".join(names(methods))] if methods else []
+    words += ["--datasets", ",".join(names(datasets))] if datasets else []
+    words += ["--seeds", ranges(seeds)] if seeds else []
+    words += [word for text in rows for word in ("--row", text)]
+    words += [word for text in columns for word in ("--column", text)]
+    pairs: list[str] = []
+    plugins: list[Path] = []
+    if variation is not None:
+        words += [word for key, value in variation.settings.items() for word in ("--set", f"{key}={value}")]
+        words += ["--preset", variation.preset] if variation.preset != PUBLISHED else []
+        pairs = [f"{key}={value}" for key, value in variation.data.items()]
+        plugins = [Path(file) for file in variation.plugins]
+    return "".join(f" {shlex.quote(word)}" for word in words) + again(pairs, plugins, runs_dir)
 
 
 def records_in(runs_dir: Path, results: Sequence[Path]) -> Records:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ciga.cli.bench_options import ranges
 from ciga.errors import counted
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def show_plan(
         kinds = [specs[0] for specs in different.values()]
         alike: dict[str, list[str]] = {}
         for specs in different.values():
-            numbers = _ranges([spec.seed for spec in specs])
+            numbers = ranges([spec.seed for spec in specs])
             alike.setdefault(numbers, []).append(_method_of(specs[0], kinds))
         words = "\n".join(f"{', '.join(methods)}: {numbers}" for numbers, methods in alike.items())
         view.add_row(data, words, str(len(mine)), hours(estimate.total(p.config for p in mine)))
@@ -83,14 +84,3 @@ def _method_of(spec: RunSpec, beside: Sequence[RunSpec]) -> str:
     same = {str(s.settings) for s in beside if (s.method, s.preset, s.protocol) == alike}
     given = ", ".join(f"{k}={v}" for k, v in spec.settings.items()) if len(same) > 1 else ""
     return f"{spec.method}{kind}" + (f" ({given})" if given else "")
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """[1, 2, 3, 7] -> `1-3,7`, as --seeds takes them."""
-    out: list[list[int]] = []
-    for number in sorted(numbers):
-        if out and number == out[-1][-1] + 1:
-            out[-1].append(number)
-        else:
-            out.append([number])
-    return ",".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in out)

@@ -13,7 +13,7 @@ import typer
 
 from ciga.cli.index import SHORT, index, load
 from ciga.cli.run import AsJson, Plugins
-from ciga.cli.screen import complete, listing, next_step
+from ciga.cli.screen import again, complete, listing, next_step
 
 SHOW = "Show this one in detail."
 MethodName = Annotated[
@@ -35,7 +35,7 @@ def methods(name: MethodName = None, json_: AsJson = False, plugin: Plugins = []
     console = Console()
     if name is not None:
         _show_method(name, rows[name], console)
-        next_step(f"ciga run spmotif-struc {name}", "trains it")
+        next_step(f"ciga run spmotif-struc {name}{again(plugins=plugin)}", "trains it")
         return
     view = listing("method", "what it does", "kind")
     view.columns[0].no_wrap = True
@@ -67,7 +67,7 @@ def datasets(name: DatasetName = None, json_: AsJson = False, plugin: Plugins = 
         row["files_here"] = not row["missing_files"]
     console = Console()
     if name is not None:
-        _show_dataset(name, rows[name], console)
+        _show_dataset(name, rows[name], console, again(plugins=plugin))
         return
     view = listing("dataset", "shift", "classes", "metric", "train", "test", "files")
     for place in (0, 3, 4, 5, 6):
@@ -142,7 +142,7 @@ def _show_method(name: str, row: dict[str, Any], console: Any) -> None:
     console.print("Set one with --set NAME=VALUE; ciga tune searches the values to try.", style="dim")
 
 
-def _show_dataset(name: str, row: dict[str, Any], console: Any) -> None:
+def _show_dataset(name: str, row: dict[str, Any], console: Any, plugins: str) -> None:
     console.print(f"[bold]{name}[/]: {row['summary']}", highlight=False)
     _about(row["about"], console)
     said = {"paper": " (as the paper counts them)", "publisher": " (as their publisher counts them)"}
@@ -160,9 +160,11 @@ def _show_dataset(name: str, row: dict[str, Any], console: Any) -> None:
     _show_options("option", row["options"], console)
     console.print("Set one with --data NAME=VALUE.", style="dim")
     if row["files_here"]:
-        next_step(f"ciga run {name} ciga-v2", "trains on it; ciga data stats " + name + " counts it")
+        next_step(
+            f"ciga run {name} ciga-v2{plugins}", f"trains on it; ciga data stats {name}{plugins} counts it"
+        )
     elif row["sizes"]:
-        next_step(f"ciga data prepare {name}", "gets its files, or says where they are from")
+        next_step(f"ciga data prepare {name}{plugins}", "gets its files, or says where they are from")
     else:
         next_step("ciga fit FILE --out model", "trains on your own file")
 
