@@ -4,7 +4,8 @@
 
 Every tool trains on the same training rows, chooses its epoch on the same validation rows (`ood_val`), and is
 scored on the same test rows (`ood_test`). Records go to `benchmarks/molecules.jsonl`, one line for each
-table, split and tool; lines that are there already are not measured again. chemprop is not a dependency:
+table, split and tool; lines that are there already are not measured again, unless they say that they are
+`older`: from before a change of what is measured. chemprop is not a dependency:
 `--chemprop PYTHON` names the interpreter of an environment that has it. Without it, its lines are left out.
 """
 
@@ -235,14 +236,23 @@ def read(file: Path = RECORDS) -> list[Line]:
 
 
 def append(file: Path, lines: Sequence[Line]) -> None:
-    """The file with more lines: written beside and renamed, so that none is lost."""
-    told = [json.dumps(line) for line in (*read(file), *lines)]
+    """The file with more lines: written beside and renamed, so that none is lost.
+
+    An older line makes way for a new one of the same table, split and tool.
+    """
+    fresh = {_subject(line) for line in lines}
+    kept = [line for line in read(file) if not (line.get("older") and _subject(line) in fresh)]
+    told = [json.dumps(line) for line in (*kept, *lines)]
     with atomic(file) as beside:
         beside.write_text("\n".join(told) + "\n")
 
 
+def _subject(line: Line) -> tuple[Any, ...]:
+    return line["table"], line["split"], line.get("tool")
+
+
 def _has(file: Path, wanted: Mapping[str, Any]) -> bool:
-    return any(wanted.items() <= line.items() for line in read(file))
+    return any(wanted.items() <= line.items() for line in read(file) if not line.get("older"))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import molecules, search_molecules
+from benchmarks import commands, molecules, search_molecules
 from ciga.models.shift import MEASURES
 
 pytest.importorskip("rdkit", reason="rdkit is missing: pip install 'ciga[molecules]'")
@@ -69,6 +69,13 @@ def test_every_tool_is_measured_once_on_the_same_rows(table: Path) -> None:
     before = out.read_bytes()
     molecules.main(words)
     assert out.read_bytes() == before
+    # Older lines are measured again, and make way.
+    old = [{**line, "older": "a change", "seconds": -1} for line in molecules.read(out)]
+    out.write_text("".join(json.dumps(line) + "\n" for line in old))
+    molecules.main(words[:-2])  # without chemprop
+    again = {line["tool"]: line for line in molecules.read(out)}
+    assert len(molecules.read(out)) == len(lines)
+    assert [tool for tool, line in again.items() if line.get("older")] == ["chemprop"]
 
 
 def test_committed_lines_are_whole() -> None:
@@ -77,7 +84,7 @@ def test_committed_lines_are_whole() -> None:
         assert {"table", "split", "seeds", "tool", "fingerprint", "roc_auc", "selection", "versions"} <= set(
             line
         )
-        assert line["seeds"] >= 5
+        assert line["seeds"] >= 3, "fewer show no interval"
         assert not line.get("settings"), "defaults only"
     places = {(line["table"], line["split"]) for line in lines}
     for place in places:
@@ -137,3 +144,14 @@ def test_the_search_sees_no_test_row_and_tries_the_same_for_every_method(
     search_molecules.main(words)
     assert out.read_bytes() == before
     assert "1 tables: " in capsys.readouterr().out
+
+
+def test_the_three_commands_are_timed(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(molecules.TABLES, "bace", ("small.csv.gz", "active", 0))
+    fit = "ciga fit bace.csv --label active --method ciga-v1 --seeds 1 --epochs 1 --out model"
+    monkeypatch.setattr(commands, "COMMANDS", (fit, *commands.COMMANDS[1:]))
+    commands.main(table / "commands.json")
+    found = json.loads((table / "commands.json").read_text())
+    assert [line["command"] for line in found["commands"]] == [*commands.COMMANDS]
+    assert all(line["processor"] > 0 for line in found["commands"])
+    assert found["rows"] == 48

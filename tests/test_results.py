@@ -133,7 +133,9 @@ def test_tables_of_molecules(tmp_path: Path) -> None:
     found = results.gauge(written({**place, "tool": "erm"}, {**place, **told, "tool": "auto"}))
     assert found.splitlines()[2:] == ["| t, s | 25 % | 0.20 | 0.62 |"]
     found = results.molecules(written({**place, "tool": "erm", "older": "a change"}))
-    assert "| t, s * | – | **0.700** (0.60–0.80) |" in found
+    assert "| t, s * | 5 | – | **0.700** (0.60–0.80) |" in found
+    both = ({**place, "tool": "erm"}, {**place, "tool": "forest"}, {**place, "tool": "chemprop", "seeds": 3})
+    assert "| t, s | 5; chemprop 3 | – |" in results.molecules(written(*both))
     assert "Rows with * are from before a change." in found
 
     def tried(split: str, score: float, **values: str) -> dict[str, Any]:
@@ -152,10 +154,9 @@ def test_tables_of_molecules(tmp_path: Path) -> None:
     assert rows[0] == "| erm | lr=1 | 1 | 0.700, 0.800 | 0.800, 0.900 | 0.800 |"
     assert rows[2].endswith("| – | – |")
 
-    file.write_text(
-        json.dumps({"commands": [{"command": "ciga fit", "seconds": 61.4}], "rows": 1513, "cores": 2})
-    )
-    assert "| `ciga fit` | 61 |" in results.commands(file)
+    timed = {"command": "ciga fit", "seconds": 1061.4, "processor": 60.2}
+    file.write_text(json.dumps({"commands": [timed], "rows": 1513, "cores": 2}))
+    assert "| `ciga fit` | 60 | 1,061 |" in results.commands(file)
     assert "2 cores with 1,513 molecules" in results.commands(file)
 
 

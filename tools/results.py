@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -191,22 +191,31 @@ def molecules(file: Path) -> str:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     tools = list(dict.fromkeys(line["tool"] for line in lines))
     places = dict.fromkeys((line["table"], line["split"]) for line in lines)
-    out = [f"| table, split | similarity | {' | '.join(tools)} |", "|---|---:|" + "---:|" * len(tools)]
+    out = [
+        f"| table, split | networks | similarity | {' | '.join(tools)} |",
+        "|---|---:|---:|" + "---:|" * len(tools),
+    ]
     for place in places:
         mine = {line["tool"]: line for line in lines if (line["table"], line["split"]) == place}
         best = max(line["roc_auc"]["mean"] for line in mine.values())
         near = next((line["nearest"] for line in mine.values() if line.get("nearest")), None)
         cells = [_auc(mine[tool]["roc_auc"], best) if tool in mine else "–" for tool in tools]
         mark = " *" if any(line.get("older") for line in mine.values()) else ""
-        out.append(
-            f"| {', '.join(place)}{mark} | {'–' if near is None else f'{near:.2f}'} | {' | '.join(cells)} |"
-        )
-    seeds = " or ".join(str(n) for n in sorted({line["seeds"] for line in lines}))
+        seeds = _seeds({tool: line["seeds"] for tool, line in mine.items()})
+        about = f"{seeds} | {'–' if near is None else f'{near:.2f}'}"
+        out.append(f"| {', '.join(place)}{mark} | {about} | {' | '.join(cells)} |")
     versions = sorted({v for line in lines if (v := line["versions"].get("chemprop"))})
     about = f" chemprop is version {', '.join(versions)} with its defaults." if versions else ""
     older = {line["older"] for line in lines if line.get("older")}
     about += "".join(f" Rows with * are from before {what}." for what in sorted(older))
-    return "\n".join(out) + f"\n\nEach tool averages {seeds} networks or forests.{about}\n"
+    return "\n".join(out) + f'\n\n"Networks": how many each tool averages, or forests.{about}\n'
+
+
+def _seeds(of: dict[str, int]) -> str:
+    """How many networks the tools of a row have: the usual number, and who has another one."""
+    usual = Counter(of.values()).most_common(1)[0][0]
+    others = "".join(f"; {tool} {n}" for tool, n in of.items() if n != usual)
+    return f"{usual}{others}"
 
 
 def _auc(found: dict[str, float], best: float) -> str:
@@ -231,11 +240,18 @@ def gauge(file: Path) -> str:
 
 
 def commands(file: Path) -> str:
-    """The commands and their seconds."""
+    """The commands, their seconds by the clock and of the processor."""
     found = json.loads(file.read_text())
-    out = ["| command | seconds |", "|---|---:|"]
-    out += [f"| `{line['command']}` | {line['seconds']:.0f} |" for line in found["commands"]]
-    return "\n".join(out) + f"\n\nMeasured on {found['cores']} cores with {found['rows']:,} molecules.\n"
+    out = ["| command | processor seconds | seconds by the clock |", "|---|---:|---:|"]
+    out += [
+        f"| `{line['command']}` | {line['processor']:,.0f} | {line['seconds']:,.0f} |"
+        for line in found["commands"]
+    ]
+    cores = "1 core" if found["cores"] == 1 else f"{found['cores']} cores"
+    about = "The clock also counts what other programs did on that core." if found["cores"] == 1 else ""
+    return (
+        "\n".join(out) + f"\n\nMeasured on {cores} with {found['rows']:,} molecules. {about}".rstrip() + "\n"
+    )
 
 
 def tries(file: Path) -> str:

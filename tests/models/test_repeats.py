@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ciga.cli import app
+from ciga.data.dataset import make
 from ciga.errors import UsageError
 from ciga.models.model import Model
 from ciga.models.repeats import split_options, summarise
@@ -100,7 +101,13 @@ def test_fit_judges_over_repeated_splits(tmp_path: Path, monkeypatch: pytest.Mon
     )
     assert done.exit_code == 0, done.output
     assert "3 splits" in done.output
-    told = Model.load(tmp_path / "m").report_data
+    model = Model.load(tmp_path / "m")
+    splits = make(model.source["dataset"], {**model.source["options"], "env": "assay"}).build()
+    assays = {part: {*splits[part].columns["environment"]} for part in splits}
+    assert assays["id_val"] <= assays["train"], "held out like the training rows"
+    assert not assays["train"] & (assays["ood_val"] | assays["ood_test"]), "an assay stays whole"
+    assert not assays["ood_val"] & assays["ood_test"]
+    told = model.report_data
     assert told["repeats"]["splits"] == 3
     assert set(told["repeats"]["scores"]) == {"auto", "forest", "ciga-v1"}
     assert told["advice"] == told["repeats"]["advice"]
