@@ -49,6 +49,7 @@ def terminal(command: str, place: Path) -> str:
     `place` is where it runs: with runs, results and data in it, so that no folder of this machine is shown.
     """
     from rich.console import Console
+    from rich.terminal_theme import SVG_EXPORT_THEME  # its red and green can be read on black
     from rich.text import Text
 
     words = [str(Path(sys.executable).parent / "ciga"), *command.split()[1:]]
@@ -59,7 +60,7 @@ def terminal(command: str, place: Path) -> str:
     )
     console = Console(record=True, width=80, file=StringIO(), color_system="truecolor")
     console.print(Text.from_ansi(done.stdout), end="", soft_wrap=True)
-    body = console.export_html(inline_styles=True, code_format="{code}")
+    body = console.export_html(theme=SVG_EXPORT_THEME, inline_styles=True, code_format="{code}")
     return TERMINAL.format(prompt=f'<b style="color:#8ad18a">$</b> <b>{command}</b>\n', body=body)
 
 
