@@ -12,7 +12,7 @@ from ciga.bench.grid import Variation, configs
 from ciga.bench.paper import exhibit
 from ciga.cli import screen
 from ciga.cli.help import EXAMPLES, GROUPS
-from ciga.cli.screen import again, complete, show_warning, warn
+from ciga.cli.screen import again, complete, next_step, show_warning, warn
 from ciga.files import write_json
 from tests.bench.conftest import record_of
 from tests.helpers import ciga
@@ -106,6 +106,25 @@ def test_the_next_command_repeats_what_it_needs() -> None:
     assert again(["bias=0.9"], [Path("my plugin.py")], Path("other")) == (
         " --data bias=0.9 --plugin 'my plugin.py' --runs-dir other"
     )
+
+
+def test_a_long_reason_goes_below_its_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The terminal broke words; the command itself stays whole, to be copied."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    command, why = "ciga bench table-real --quick", "erm, ciga-v2 on graph-sst5, 3 seeds; " * 3
+    next_step(command, why)
+    assert len(capsys.readouterr().err.splitlines()) == 1  # piped
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    next_step(command, why)
+    first, *below = capsys.readouterr().err.splitlines()
+    assert first == f"Next:  {command}"
+    assert fits("\n".join(below))
+    assert " ".join(" ".join(below).split()) == f"({why.strip()} )"
+    next_step(command, "short")
+    assert capsys.readouterr().err == f"Next:  {command}   (short)\n"
 
 
 def test_runs(run: Run, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from ciga.cli.bench_options import (
     variation_of,
 )
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
-from ciga.cli.screen import complain, next_step, warn
+from ciga.cli.screen import complain, next_step, tell, warn
 from ciga.errors import CigaError, UsageError, counted
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def bench(
         part = slice_of(shown, own)
         cells, wanted = part.cells, wanted or part.seeds
         variation = replace(variation, settings={**part.settings, **variation.settings})
-        typer.echo(f"quick slice of {name}: {part.words}.", err=True)
+        tell(f"quick slice of {name}: {part.words}.", err=True)
     elif isinstance(shown, PaperTable):
         cells = shown.cells(names(methods), names(datasets), own)
     else:
@@ -319,7 +319,7 @@ def _run(
             watch=watch,
         )
         state = pool.run()
-    typer.echo(
+    tell(
         f"{name}: {counted(state.total, 'run')}, {state.recorded} recorded before, {state.done} done now, "
         f"{len(state.failed)} failed, {state.not_started} not started.",
         err=True,

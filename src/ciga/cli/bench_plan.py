@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
 from ciga.cli.bench_options import ranges
 from ciga.errors import counted
 
@@ -37,7 +35,7 @@ def show_plan(
     """
     from rich.console import Console
 
-    from ciga.cli.screen import listing
+    from ciga.cli.screen import listing, tell
     from ciga.parallel import cores
     from ciga.runs.estimate import Estimate, hours
 
@@ -68,7 +66,7 @@ def show_plan(
         Console().print(view, markup=False, highlight=False)
     total = estimate.total(p.config for p in missing)
     failed = f", {failures} failed before (--retry tries them again)" if failures else ""
-    typer.echo(
+    tell(
         f"{name}: {counted(len(todo), 'run')}, {len(todo) - len(missing)} recorded, "
         f"{len(missing)} missing{failed}; about {hours(total)} on one core, "
         f"{hours(total / at_once)} on {at_once}."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, DataPairs, Plugins
-from ciga.cli.screen import again, listing, next_step, say
+from ciga.cli.screen import again, listing, next_step, say, tell
 from ciga.data.reading.json_graphs import refuse_damaged
 from ciga.errors import UsageError
 
@@ -39,10 +39,8 @@ def prepare(name: Name, data: DataPairs = [], plugin: Plugins = [], json_: AsJso
             )
         )
         return
-    typer.echo(
-        f"{name} is ready after {seconds:.1f} s: " + ", ".join(f"{p} {n:,}" for p, n in sizes.items()) + "."
-    )
-    typer.echo(f"Caches are in {cache_home()} (set CIGA_CACHE to change that).")
+    tell(f"{name} is ready after {seconds:.1f} s: " + ", ".join(f"{p} {n:,}" for p, n in sizes.items()) + ".")
+    tell(f"Caches are in {cache_home()} (set CIGA_CACHE to change that).")
     next_step(f"ciga data stats {name}{again(data, plugin)}", "counts it")
 
 

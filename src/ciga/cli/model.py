@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, Plugins
-from ciga.cli.screen import next_step, offer_export, warn
+from ciga.cli.screen import next_step, offer_export, tell, warn
 from ciga.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def predict(
     if totals.nearest is not None and loaded.gauge is not None:
         usual = loaded.gauge.usual
         beside = "" if usual is None else f"; rows like the training data have {usual:.2f}"
-        typer.echo(
+        tell(
             f"Similarity to the nearest training row: median {totals.nearest:.2f}{beside} (similarity).",
             err=True,
         )
@@ -156,17 +156,17 @@ def explain(
         return
     f = examined.fidelity
     said = counted(examined.graphs, "graph")
-    typer.echo(
+    tell(
         f"{said}. Probability of the predicted class: whole graph {f['whole']:.3f}, "
         f"kept part {f['kept']:.3f}, random part of that size {f['random']:.3f}, the rest {f['rest']:.3f}."
     )
     if examined.quality:
-        typer.echo(
+        tell(
             f"Against the true subgraph: edge AUROC {examined.quality['edge_auroc']:.3f}, "
             f"precision@k {examined.quality['precision_at_k']:.3f}."
         )
     if origin:
-        typer.echo(origin)
+        tell(origin)
     typer.echo(f"report: {out}")
     offer_export(model, loaded.method_name if loaded.shares else None)
 
@@ -190,7 +190,7 @@ def export(
     path = out or model.resolve().with_name(model.resolve().name + FORMATS[format_])
     gap = write(loaded, path, format_)
     size = path.stat().st_size / 2**20
-    typer.echo(f"{path} ({size:.1f} MB): differs from the original by {gap:.1g} at most on random graphs.")
+    tell(f"{path} ({size:.1f} MB): differs from the original by {gap:.1g} at most on random graphs.")
     next_step(f"ciga predict {model} FILE --out predictions.csv", "gives the answers to compare it with")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, RunsDir
-from ciga.cli.screen import again, listing, next_step
+from ciga.cli.screen import again, listing, next_step, tell
 from ciga.errors import counted
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def show(
         return
     _show(record, runs_dir / record["hash"])
     for group in ("data", "settings", "notes", "versions"):
-        typer.echo(f"{group}: " + ", ".join(f"{k}={v}" for k, v in record[group].items()))
+        tell(f"{group}: " + ", ".join(f"{k}={v}" for k, v in record[group].items()))
     short = record["hash"][:8]
     next_step(f"ciga runs compare {short} OTHER{again(runs_dir=runs_dir)}", "sets it beside another run")
 

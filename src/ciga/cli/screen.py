@@ -42,12 +42,33 @@ def never_cut(table: Table) -> Table:
 
 def say(console: Console, text: str, style: str = "") -> None:
     """A sentence. A terminal breaks it between words; piped, it stays one line."""
-    console.print(text, style=style, soft_wrap=not console.is_terminal, highlight=False, markup=False)
+    whole = not console.is_terminal
+    console.print(text, style=style, soft_wrap=whole, highlight=False, markup=False, emoji=False)
+
+
+def tell(text: str, err: bool = False) -> None:
+    """A sentence on standard output; or on standard error, where it is not the result."""
+    from rich.console import Console
+
+    say(Console(stderr=err), text)
 
 
 def next_step(command: str, why: str = "") -> None:
-    """The next sensible command, on standard error: it is advice, not a result."""
-    typer.echo(f"Next:  {command}" + (f"   ({why})" if why else ""), err=True)
+    """The next sensible command, on standard error: it is advice, not a result.
+
+    The command is never broken, so that it can be copied. A reason that does not fit beside it goes below.
+    """
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    line = f"Next:  {command}" + (f"   ({why})" if why else "")
+    if not console.is_terminal or len(line) <= console.width or not why:
+        typer.echo(line, err=True)
+        return
+    typer.echo(f"Next:  {command}", err=True)
+    console.print(Padding(Text(f"({why})"), (0, 0, 0, 7)))
 
 
 def offer_export(folder: Path, member: str | None) -> None:
