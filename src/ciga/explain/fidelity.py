@@ -46,18 +46,24 @@ class Fidelity:
 
         `sufficiency` is p(whole) - p(kept), best at 0 or below; `necessity` is p(whole) - p(rest), the more
         the better; `above_random` is p(kept) - p(random): an explanation worth the name is above 0.
+        `agrees_above_random` is the same of the answer. Each error is half of a 95 % interval over graphs.
         """
         mean = {name: float(getattr(self, name).double().mean()) for name in self.__dataclass_fields__}
-        gap = (self.kept - self.random).double()
-        error = float(gap.std() / len(gap) ** 0.5) if len(gap) > 1 else float("nan")
         return {
             **mean,
             "graphs": len(self.whole),
             "sufficiency": mean["whole"] - mean["kept"],
             "necessity": mean["whole"] - mean["rest"],
             "above_random": mean["kept"] - mean["random"],
-            "above_random_error": 1.96 * error,
+            "above_random_error": _error(self.kept - self.random),
+            "agrees_above_random": mean["agrees_kept"] - mean["agrees_random"],
+            "agrees_above_random_error": _error(self.agrees_kept - self.agrees_random),
         }
+
+
+def _error(gap: Tensor) -> float:
+    """Half of the 95 % interval of the mean of [G] differences; NaN for a single one."""
+    return 1.96 * float(gap.double().std() / len(gap) ** 0.5) if len(gap) > 1 else float("nan")
 
 
 def fidelity(model: Model, batch: Batch, kept: Tensor, generator: torch.Generator) -> Fidelity:

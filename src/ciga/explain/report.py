@@ -47,6 +47,7 @@ def report_model(
             "model": model,
             "method": model.label,
             "extracts": model.method.extracts,
+            "decider": _decider(model),
             "report_data": report_data,
             "words": words,
             "names": {part: words.part(part) for part in PARTS if part in data.get("splits", {})},
@@ -68,3 +69,9 @@ def report_model(
         raise CigaError(
             f"The model's report.json cannot be read ({error!r}): fit the model again."
         ) from error
+
+
+def _decider(model: Model) -> str:
+    """Whose decision the highlighted part is: in a mixture, that of one of the methods."""
+    share = model.shares.get(model.method_name)
+    return "the model" if share is None else f"{model.method_name} ({100 * share:.0f} % of the answer)"

@@ -125,20 +125,18 @@ def figures(model: Model, examined: Examined | None, words: Words) -> list[dict[
 def _score(model: Model, words: Words) -> dict[str, str]:
     report_data, metric = model.report_data, model.metric
     where = report_data.get("where", "")
-    every = {}
-    for method, selected in report_data.get("scores", {}).items():
-        values = selected.get(rule_of(report_data, method), {}).get(where, {}).get(metric)
-        if values:
-            every[method] = interval(known(values), metric)
+    runs = len(model.seeds)
+    every = _averaged(report_data, where)
+    over = f"{runs} training runs averaged; 95 % interval over {words.many}"
+    if not every:
+        every, over = _single(report_data, where, metric), f"95 % interval over {runs} training runs"
     if not every:
         return {}
     (_, mine), *others = every.items()
     said = [f"{method_name(name)} {number(found['mean'])}" for name, found in others]
     said += [GUESSING[metric]] if metric in GUESSING else _commonest(report_data, metric)
-    if not math.isnan(mine["low"]):
-        said.insert(
-            0, f"95 % interval over {int(mine['n'])} training runs {mine['low']:.3f} to {mine['high']:.3f}"
-        )
+    if runs >= LEAST and not math.isnan(mine["low"]):
+        said.insert(0, f"{over} {mine['low']:.3f} to {mine['high']:.3f}")
     comparison = report_data.get("comparison")
     low, high = (comparison["low"], comparison["high"]) if comparison else (None, None)
     tone = _tone(low, high, len(model.seeds))
@@ -146,6 +144,22 @@ def _score(model: Model, words: Words) -> dict[str, str]:
         tone = _among(model, "")["tone"]
     name = f"{metric_name(metric)} on {words.part(where)}"
     return {"name": name, "value": number(mine["mean"]), "about": "; ".join(said), "tone": tone}
+
+
+def _averaged(report_data: ReportData, where: str) -> dict[str, Mapping[str, float]]:
+    """What each method scores as it is shipped: its training runs averaged."""
+    told = {m: parts[where] for m, parts in report_data.get("ensembles", {}).items() if where in parts}
+    return {m: dict(zip(found, known(found.values()), strict=True)) for m, found in told.items()}
+
+
+def _single(report_data: ReportData, where: str, metric: str) -> dict[str, Mapping[str, float]]:
+    """The mean score of each method's training runs, for a record that does not have them averaged."""
+    found: dict[str, Mapping[str, float]] = {}
+    for method, selected in report_data.get("scores", {}).items():
+        values = selected.get(rule_of(report_data, method), {}).get(where, {}).get(metric)
+        if values:
+            found[method] = interval(known(values), metric)
+    return found
 
 
 def _commonest(report_data: ReportData, metric: str) -> list[str]:
@@ -170,7 +184,7 @@ def reason(examined: Examined | None) -> str:
     f = examined.fidelity
     if not f["above_random"] - f["above_random_error"] > 0:
         return "poor"
-    return "good" if f["agrees_kept"] > f["agrees_random"] else "fair"
+    return "good" if f["agrees_above_random"] - f["agrees_above_random_error"] > 0 else "fair"
 
 
 def _reason(examined: Examined | None) -> dict[str, str]:
