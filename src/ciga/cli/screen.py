@@ -68,7 +68,7 @@ def next_step(command: str, why: str = "") -> None:
         typer.echo(line, err=True)
         return
     typer.echo(f"Next:  {command}", err=True)
-    console.print(Padding(Text(f"({why})"), (0, 0, 0, 7)))
+    console.print(Padding(Text(f"({why})"), (0, 0, 0, 7), expand=False))
 
 
 def offer_export(folder: Path, member: str | None) -> None:
