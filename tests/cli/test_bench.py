@@ -286,6 +286,14 @@ def test_the_next_command_means_the_same_part(run: Run) -> None:
     assert "8 runs, 4 recorded, 4 missing" in out
 
 
+def test_a_record_without_weights_is_no_model_to_draw(run: Run) -> None:
+    """It counted as done, so that the figure could never be drawn beside the committed records."""
+    words = ["figure-subgraphs", *TINY, "--datasets=spmotif-mixed"]
+    assert run("bench", *words, "--runs-dir=elsewhere")[0] == 0
+    assert run("runs", "export", "--runs-dir=elsewhere", "--jsonl=results/all.jsonl")[0] == 0
+    assert " 0 recorded, " in run("bench", *words, "--dry-run")[1]
+
+
 def test_figure_and_report(run: Run, tmp_path: Path) -> None:
     words = [*TINY, "--datasets=spmotif-mixed", "--seeds=1"]
     assert run("bench", "figure-alpha", *words, "--report=report.html")[0] == 0

@@ -78,6 +78,9 @@ def test_what_was_seen_follows_the_scores() -> None:
     assert "ERM reaches 50 %" in good
     assert "did not fall for the base" in good
     assert "finds the motif" in good
+    fair = demo.seen([record("erm", 0.55, 0.0), record(demo.OURS, 0.8, 0.78)])
+    assert "fell less for the base" in fair
+    assert "finds part of the motif" in fair
     poor = demo.seen([record("erm", 0.5, 0.0), record(demo.OURS, 0.5, 0.4)])
     assert "no clear difference" in poor
     assert "misses the motif" in poor

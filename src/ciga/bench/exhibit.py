@@ -181,6 +181,11 @@ class Figure:
     numbers: Sequence[int] = ()
     quick: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def of_models(self) -> bool:
+        """Is it drawn from trained models? Records that come without weights are then not enough."""
+        return any(picture.cell is not None for picture in self.pictures)
+
     def cells(self, methods: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Cell]:
         """The experiments behind this figure."""
         points = [c for s in self.pictures for p in s.panels for line in p.lines for _, c in line.points]

@@ -28,7 +28,7 @@ from ciga.cli.bench_options import (
     own_of,
     parse_seeds,
     recall,
-    records_in,
+    records_for,
     remember,
     repeated,
     variation_of,
@@ -83,7 +83,6 @@ def bench(
     from ciga.bench.exhibit import PaperTable, Statistics
     from ciga.bench.grid import plans
 
-    records = records_in(runs_dir, results)
     if name is None:
         raise UsageError("Name a table or figure (ciga bench --list shows them).")
     if limit_hours is not None and not limit_hours >= 0:
@@ -91,6 +90,7 @@ def bench(
     variation = variation_of(set_, data, epochs, preset, plugin)
     shown = paper.exhibit(name)
     name = shown.name
+    records = records_for(shown, runs_dir, results)
     wanted = parse_seeds(seeds)
     own = own_of(shown, row, column)
     if isinstance(shown, Statistics):
@@ -180,7 +180,7 @@ def table(
 
     shown = paper.exhibit(name)
     name = shown.name
-    records = records_in(runs_dir, results)
+    records = records_for(shown, runs_dir, results)
     variation = variation_of(set_, data, epochs, preset, plugin)
     wanted = parse_seeds(seeds)
     also: list[str] | None = None if all_ else []
@@ -274,7 +274,7 @@ def figure(
         last = recall(runs_dir, name)
         variation = last.variation
         seeds = seeds or (",".join(map(str, last.seeds)) if last.seeds else None)
-    records = records_in(runs_dir, results)
+    records = records_for(shown, runs_dir, results)
     for path in draw(shown, records, variation, out, select, parse_seeds(seeds), names(datasets)):
         typer.echo(str(path))
     options = repeated((), datasets, runs_dir, variation, parse_seeds(seeds))

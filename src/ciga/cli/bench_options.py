@@ -136,11 +136,16 @@ def repeated(
     return "".join(f" {shlex.quote(word)}" for word in words) + again(pairs, plugins, runs_dir)
 
 
-def records_in(runs_dir: Path, results: Sequence[Path]) -> Records:
-    """Where finished runs are looked up; new ones go to the first folder."""
+def records_for(shown: Exhibit, runs_dir: Path, results: Sequence[Path]) -> Records:
+    """Where finished runs are looked up; new ones go to the first folder.
+
+    `results` has no weights: what is drawn from models is looked up in `runs_dir` alone.
+    """
+    from ciga.bench.exhibit import Figure
     from ciga.runs.records import Records
 
-    return Records([runs_dir, *(r for r in results if r != runs_dir)])
+    also = () if isinstance(shown, Figure) and shown.of_models else results
+    return Records([runs_dir, *(r for r in also if r != runs_dir)])
 
 
 def variation_of(
