@@ -155,3 +155,11 @@ def test_the_three_commands_are_timed(table: Path, monkeypatch: pytest.MonkeyPat
     assert [line["command"] for line in found["commands"]] == [*commands.COMMANDS]
     assert all(line["processor"] > 0 for line in found["commands"])
     assert found["rows"] == 48
+
+
+def test_the_committed_times_are_of_the_commands_as_they_are() -> None:
+    found = json.loads(commands.RECORD.read_text())
+    assert [line["command"] for line in found["commands"]] == [*commands.COMMANDS]
+    assert found["rows"] == 1513
+    page = (Path(__file__).parent.parent / "docs" / "practitioner.md").read_text()
+    assert all(f"| `{command}` |" in page for command in commands.COMMANDS)

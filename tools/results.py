@@ -240,17 +240,13 @@ def gauge(file: Path) -> str:
 
 
 def commands(file: Path) -> str:
-    """The commands, their seconds by the clock and of the processor."""
+    """The commands and the seconds they keep a core busy, whatever else runs beside them."""
     found = json.loads(file.read_text())
-    out = ["| command | processor seconds | seconds by the clock |", "|---|---:|---:|"]
-    out += [
-        f"| `{line['command']}` | {line['processor']:,.0f} | {line['seconds']:,.0f} |"
-        for line in found["commands"]
-    ]
-    cores = "1 core" if found["cores"] == 1 else f"{found['cores']} cores"
-    about = "The clock also counts what other programs did on that core." if found["cores"] == 1 else ""
+    out = ["| command | core seconds |", "|---|---:|"]
+    out += [f"| `{line['command']}` | {line['processor']:,.0f} |" for line in found["commands"]]
     return (
-        "\n".join(out) + f"\n\nMeasured on {cores} with {found['rows']:,} molecules. {about}".rstrip() + "\n"
+        "\n".join(out)
+        + f"\n\nMeasured with {found['rows']:,} molecules; `fit` shares its runs among the cores there are.\n"
     )
 
 

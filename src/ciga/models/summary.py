@@ -17,7 +17,8 @@ from ciga.scoring.stats import LEAST, Interval, Verdict
 RESAMPLES = 400
 BINS = 10
 #: Where to go from a method that does not win.
-NEXT = "ERM is saved, too (--member erm); --method auto mixes several methods."
+MIX = "--method auto mixes several methods."
+NEXT = f"ERM is saved, too (--member erm); {MIX}"
 RANGES = dict.fromkeys((*metrics.METRICS, "edge_auroc", "precision_at_k"), (0.0, 1.0))
 RANGES |= {"mcc": (-1.0, 1.0), "log_loss": (0.0, math.inf)}
 
@@ -211,12 +212,10 @@ def advice_among(
     if len(beaten) == len(known):
         return f"{title} beats {', '.join(known)} on {where} beyond noise (by the least {gap}): use it."
     also = f" It beats {', '.join(beaten)} beyond noise." if beaten else ""
-    use = (
-        f"take {shipped} for its subgraphs if they help you, not for its score"
-        if extracts
-        else f"use {shipped}"
-    )
-    return f"{title} and {rival} are equal within noise on {where} ({gap}): {use}.{also}"
+    use = f"use {shipped}.{also}"
+    if extracts:
+        use = f"take {shipped} for its subgraphs if they help you, not for its score.{also} {MIX}"
+    return f"{title} and {rival} are equal within noise on {where} ({gap}): {use}"
 
 
 def choice(
