@@ -285,9 +285,11 @@ def study(name: str, rules: str, rows: str | None = None) -> str:
     for row in result.rows:
         if rows and row.key not in rows.split(","):
             continue
+        chosen: list[str] = []
         for rule, by_rule in found.items():
             cells = [_both(by_rule, row.key, column.key, rule) for column in columns]
-            if any(cell != "–" for cell in cells):
+            if any(cell != "–" for cell in cells) and cells != chosen:  # a row's own rule is not said twice
+                chosen = chosen or cells
                 epoch = ["chosen" if rule == DEFAULT else rule] if len(found) > 1 else []
                 out.append(f"| {' | '.join([row.label, *epoch, *cells])} |")
     return "\n".join(out) + "\n\nAccuracy (standard deviation), edge AUROC, [seeds].\n"
