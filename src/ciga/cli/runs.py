@@ -216,8 +216,8 @@ def one(runs_dir: Path, name: str) -> Record:
 
     found = {r["hash"]: r for r in Runs(runs_dir) if r["hash"].startswith(name)}
     if len(found) != 1:
-        what = "No run" if not found else f"{len(found)} runs"
-        raise UsageError(f"{what} in {runs_dir} begin with '{name}' (ciga runs lists them).")
+        what = f"{len(found)} runs in {runs_dir} begin" if found else f"No run in {runs_dir} begins"
+        raise UsageError(f"{what} with '{name}' (ciga runs lists them).")
     return next(iter(found.values()))
 
 

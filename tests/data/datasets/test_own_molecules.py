@@ -270,7 +270,7 @@ def test_training_rows_of_one_class(tmp_path: Path, table: Path) -> None:
     [
         ({"smiles": "smile"}, "There is no column in .* called 'smile'. Did you mean smiles"),
         ({"label": "lable"}, "Did you mean label"),
-        ({"split": "scafold"}, "split=scafold is none of scaffold"),
+        ({"split": "scafold"}, "split=scafold is none of scaffold.* Did you mean scaffold"),
         ({"split": "year"}, "split=order:year"),
         ({"split": "order"}, "split=order:COLUMN"),
         ({"split": "column"}, "split=column:COLUMN"),

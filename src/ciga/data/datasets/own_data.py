@@ -7,6 +7,7 @@ graphs; cleaning labels, finding the parts, numbering classes and environments h
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,11 +121,14 @@ class OwnData(Dataset):
         """The split rule, and the column (or, for a similarity, the number) after its colon."""
         rule, _, after = self.split.partition(":")
         if rule not in self.rules:
-            raise UsageError(
-                f"split={self.split} is none of {', '.join(self.rules)}. For a column: "
-                f"split=order:{self.split} or time:{self.split} (low values train), group:{self.split} "
-                f"(whole groups are held out) or column:{self.split} (it says train, val or test)."
+            near = difflib.get_close_matches(rule, self.rules, n=1, cutoff=0.7)
+            column = (
+                f"For a column: split=order:{self.split} or time:{self.split} (low values train), "
+                f"group:{self.split} (whole groups are held out) or column:{self.split} (it says train, val "
+                "or test)."
             )
+            hint = f"Did you mean {near[0]}?" if near else column
+            raise UsageError(f"split={self.split} is none of {', '.join(self.rules)}. {hint}")
         if after and rule not in (*COLUMN_RULES, "similarity"):
             raise UsageError(f"split={rule} looks at no column: leave ':{after}' out.")
         after = after or {"order": self.order_column, "column": self.split_column}.get(rule) or ""
