@@ -57,7 +57,7 @@ bench: $(VENV)/.installed-dev ## Measure speed and memory against peers
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.installed-docs ## Build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet: that hides warnings from --strict
 	@echo "Documentation: site/index.html"
 
 clean: ## Remove caches and build products (not .venv, not runs)

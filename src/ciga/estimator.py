@@ -43,7 +43,9 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
         validation: share of the training graphs held out to choose the epoch, unless `fit` is given a
             validation set of its own.
         metric: what the epoch is chosen by; `auto` is roc_auc for two classes, else accuracy, as for files.
-        seed, device, threads: as in `ciga run`.
+        seed: the same one gives the same model.
+        device: auto, cpu, cuda or mps.
+        threads: of torch.
         settings: any setting of the method, its network or its schedule: `alpha=4.0, width=64, epochs=30`.
             A misspelt one is refused at once.
 

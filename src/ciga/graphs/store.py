@@ -37,9 +37,12 @@ class GraphStore:
     Args:
         x: node features of all graphs, [N, F]; F may be 0.
         edge_index: endpoints of all edges, [2, E], counted from 0 *within each graph*.
-        node_ptr, edge_ptr: [G + 1] where each graph's nodes and edges begin.
+        node_ptr: where each graph's nodes begin, [G + 1].
+        edge_ptr: where each graph's edges begin, [G + 1].
         y: labels, [G]; None if unknown.
-        edge_attr, env, edge_truth: optional [E, D], [G], [E].
+        edge_attr: edge features, [E, D].
+        env: the environment of each graph, [G].
+        edge_truth: whether an edge causes the label, [E].
         columns: further per-graph columns, tensors [G] or lists of G strings.
         pair: undirected edge number of each edge within its graph; computed when absent.
     """

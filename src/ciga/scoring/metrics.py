@@ -102,7 +102,9 @@ def explanation(score: Tensor, truth: Tensor, group: Tensor, groups: int) -> dic
     k is the number of true edges of the graph. Graphs without a true or without a false edge do not count.
 
     Args:
-        score, truth, group: score, truth and graph of each undirected edge, [P]; `group` ascending.
+        score: of each undirected edge, [P].
+        truth: whether it is a true edge, [P].
+        group: the graph that it belongs to, [P], ascending.
         groups: the number of graphs.
     """
     from ciga.graphs.ranking import rank_within

@@ -50,7 +50,8 @@ def fit(
     Args:
         method: gives the network and its loss.
         splits: train, and the parts that choose the epoch and score it.
-        backbone, training: the network's shape and the schedule; the defaults where None.
+        backbone: the network's shape; the default where None.
+        training: the schedule; the default where None.
         seed: the same one gives the same bytes.
         folder: where a checkpoint is kept, and continued from if there is one.
         device: auto, cpu, cuda or mps.
