@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+#: A name of an option in running text: it may not break after its hyphens.
+OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+INLINE = re.compile(r"(?<!<pre>)<code>([^<]*)</code>")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -44,10 +47,11 @@ def gallery_page(notebook: Path) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Formulas are drawn by the browser itself: no script, nothing fetched."""
+    """Formulas are drawn by the browser itself: no script, nothing fetched. Options stay on one line."""
     from latex2mathml.converter import convert
 
     def drawn(match: re.Match[str]) -> str:
         return convert(html.unescape(match[3]), display="inline" if match[2] == "(" else "block")
 
+    content = INLINE.sub(lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), content)
     return FORMULA.sub(drawn, content)

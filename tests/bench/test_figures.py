@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 
 from ciga.bench import subgraphs
+from ciga.bench.dots import same_scale
 from ciga.bench.exhibit import Figure, PaperTable
 from ciga.bench.figures import curves, draw
 from ciga.bench.grid import Variation, configs, plans
 from ciga.bench.paper import exhibit
+from ciga.bench.tables import fill
 from ciga.errors import CigaError, UsageError
+from ciga.explain.draw import pyplot
 from ciga.files import write_json
 from ciga.runs.pool.executors import Inline
 from ciga.runs.pool.schedule import Pool
@@ -138,11 +141,42 @@ def test_critical_difference_diagrams(tmp_path: Path, book: Callable[..., Record
     }
     records = book(table, scores, rules=("id-val", "last"))
     paths = draw(table, records, PLAIN, tmp_path)
-    assert [p.name for p in paths] == ["table-size-ranks.svg", "table-size-ranks.png"]
+    assert [p.stem for p in paths] == ["table-size-scores"] * 2 + ["table-size-ranks"] * 2
     look(paths)
-    svg = paths[0].read_text()
+    svg = paths[2].read_text()
     assert "ours, 4 datasets" in svg
     assert "as printed in the paper, 4 datasets" in svg
+
+
+def test_every_recorded_score_of_a_table_is_drawn(tmp_path: Path, book: Callable[..., Records]) -> None:
+    """Also below what ranks need: two methods, one column, the subgraphs where they are known."""
+    table = exhibit("table-spmotif")
+    assert isinstance(table, PaperTable)
+    scores = {("erm", "spmotif-struc-0.60"): [0.5, 0.6, 0.7], ("ciga-v1", "spmotif-struc-0.60"): [0.9]}
+    records = book(table, scores, rules=("ood-val", "last"))
+    paths = draw(table, records, PLAIN, tmp_path / "figures")
+    assert [p.name for p in paths] == ["table-spmotif-scores.svg", "table-spmotif-scores.png"]
+    look(paths)
+    svg = paths[0].read_text()
+    for words in (
+        "Struc 0.60",
+        "ERM",
+        "CIGAv1",
+        "test accuracy (%)",
+        "fewer than three seeds",
+        "in the paper",
+    ):
+        assert words in svg
+    for words in ("Mixed 0.60", "CIGAv2", "oracle"):  # nothing of them is recorded
+        assert words not in svg
+    # The scale is the metric's: an interval may leave it, the picture does not.
+    shown = fill(table, records, PLAIN)
+    column = next(c for c in shown.columns if c.key == "spmotif-struc-0.60")
+    axis = pyplot().subplots()[1]
+    axis.set_xlim(-30, 130)
+    same_scale([axis], [column])
+    assert -5 < axis.get_xlim()[0] <= 0
+    assert 100 <= axis.get_xlim()[1] < 105
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:
@@ -151,7 +185,7 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
         CigaError, match=r"Too few runs of figure-ranks are recorded.*  ciga bench figure-ranks"
     ):
         draw(exhibit("figure-ranks"), none, PLAIN, tmp_path)
-    with pytest.raises(CigaError, match="Too few runs of table-size"):
+    with pytest.raises(CigaError, match="No run of table-size is recorded"):
         draw(exhibit("table-size"), none, PLAIN, tmp_path)
     assert not list(tmp_path.iterdir())
     with pytest.raises(CigaError, match="ciga bench figure-beta"):

@@ -46,3 +46,11 @@ def test_no_page_is_wider_than_a_phone_or_breaks_a_picture(browser: Any, site: P
         broken = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
         assert page.evaluate(broken) == [], file.name
     page.close()
+
+
+def test_an_option_in_the_text_is_on_one_line(browser: Any, site: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(f"file://{site}/bench.html")
+    lines = "[...document.querySelectorAll('.option')].map(e => e.getClientRects().length)"
+    assert set(page.evaluate(lines)) == {1}
+    page.close()

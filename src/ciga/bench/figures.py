@@ -9,43 +9,14 @@ from typing import Any
 
 from ciga.bench.exhibit import Column, Exhibit, Figure, Panel, PaperTable, Picture, Statistics
 from ciga.bench.grid import Variation, configs
-from ciga.bench.paper import common_methods, main_tables, rows
-from ciga.bench.ranks import draw_ranks
-from ciga.bench.tables import DEFAULT, fill, lower, score
+from ciga.bench.look import COLOURS, MARKERS, NAMES, STYLE, greek, named, save
+from ciga.bench.paper import main_tables
+from ciga.bench.ranks import draw_diagram
+from ciga.bench.tables import DEFAULT, score
 from ciga.errors import CigaError, UsageError
 from ciga.explain.draw import pyplot
-from ciga.files import atomic
 from ciga.runs.records import Records
-from ciga.scoring.stats import LEAST, critical_difference, interval
-
-# Okabe and Ito's colours, in an order of falling lightness contrast between neighbours.
-COLOURS = ("#0072B2", "#E69F00", "#000000", "#CC79A7", "#009E73", "#56B4E9")
-MARKERS = ("o", "s", "^", "D", "v", "P")
-NAMES = {"accuracy": "test accuracy (%)", "roc_auc": "test ROC-AUC (%)", "mcc": "test MCC"}
-#: One look for every figure: as wide as a page, letters of its footnotes, no ink that says nothing.
-STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8,
-    "axes.titlesize": 9,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.6,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "legend.fontsize": 7.5,
-    "legend.frameon": False,
-    "figure.titlesize": 10,
-    "figure.titleweight": "bold",
-    "svg.fonttype": "none",
-    "svg.hashsalt": "ciga",
-}
+from ciga.scoring.stats import LEAST, interval
 
 
 def draw(
@@ -57,7 +28,7 @@ def draw(
     seeds: Sequence[int] = (),
     datasets: Sequence[str] = (),
 ) -> list[Path]:
-    """Write the pictures of a figure (of a table: its critical-difference diagram); returns their paths.
+    """Write the pictures of a figure (of a table: its scores, and how its methods rank); returns their paths.
 
     Args:
         shown: A figure, or a table.
@@ -72,13 +43,18 @@ def draw(
         raise UsageError(f"{shown.name} has nothing to draw: show it with  ciga table {shown.name}.")
     variation.check(shown.cells())
     if isinstance(shown, PaperTable):
-        return _diagram([shown], shown.name, records, variation, out, select, seeds)
+        return _of_table(shown, records, variation, out, select, seeds, datasets)
     if shown.kind == "theory":  # exact: it needs no runs
         from ciga.bench.theory.picture import draw_theory
 
         return draw_theory(out)
     if shown.kind == "ranks":
-        return _diagram(main_tables(), shown.name, records, variation, out, select, seeds)
+        if paths := draw_diagram(main_tables(), shown.name, records, variation, out, select, seeds):
+            return paths
+        raise CigaError(
+            f"Too few runs of {shown.name} are recorded: ranks need three methods on the same two datasets. "
+            f"Make them with  ciga bench {shown.name}."
+        )
     if shown.kind == "subgraphs":
         from ciga.bench.subgraphs import draw_subgraphs
 
@@ -93,19 +69,6 @@ def draw(
             f"Too few runs of {shown.name} are recorded: a curve needs two points. Make them with{quick}"
             f"  ciga bench {shown.name}."
         )
-    return paths
-
-
-def save(figure: Any, stem: Path) -> list[Path]:
-    """Both formats, whole or not at all."""
-    paths = []
-    for suffix in ("svg", "png"):
-        path = stem.with_name(f"{stem.name}.{suffix}")
-        about = {"Date": None} if suffix == "svg" else None
-        with atomic(path) as temporary:
-            figure.savefig(temporary, format=suffix, dpi=200, metadata=about)
-        paths.append(path)
-    pyplot().close(figure)
     return paths
 
 
@@ -130,19 +93,15 @@ def _lines(
         return []
     plt = pyplot()
     with plt.rc_context(STYLE):
-        size = 0.6 + 2.9 * len(panels), 3.0 + 0.15 * max(len(lines) for _, lines in panels)
+        size = max(0.6 + 2.9 * len(panels), 4.6), 3.0 + 0.15 * max(len(lines) for _, lines in panels)
         figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")
         for axis, (panel, lines) in zip(axes[0], panels, strict=True):
             draw_panel(axis, panel, lines)
-        title = f"{_named(picture.title, variation)}; bands: 95 % interval over seeds"
-        figure.suptitle(fill_words(title, int(10 * size[0])), x=0.01, ha="left")
+        figure.suptitle(fill_words(named(picture.title, variation), int(11 * size[0])), x=0.01, ha="left")
+        note = "Mean over seeds and its 95 % interval; hollow: fewer than three seeds."
+        figure.supxlabel(note, x=0.01, ha="left", fontsize=7, color="#555555")
         name = shown.name if len(shown.pictures) == 1 else f"{shown.name}-{picture.key}"
         return save(figure, out / name)
-
-
-def _named(title: str, variation: Variation) -> str:
-    """A title that says what is not as in the paper."""
-    return f"{title} ({variation})" if str(variation) else title
 
 
 Points = list[tuple[float, list[float]]]  # x, scores over seeds
@@ -206,7 +165,7 @@ def draw_panel(axis: Any, panel: Panel, lines: Mapping[str, Points]) -> None:
             axis.plot(*zip(*few, strict=True), linestyle="", marker=marker, ms=4, mfc="white", mec=colour)
         low, high = [f["low"] for f in found], [f["high"] for f in found]
         axis.fill_between(xs, low, high, color=colour, alpha=0.13, lw=0)
-    axis.set_title(panel.title)
+    axis.set_title(greek(panel.title))
     axis.set_xlabel({"alpha": "α", "beta": "β"}.get(panel.x, panel.x))
     axis.set_ylabel(NAMES.get(panel.metric, panel.metric))
     axis.margins(x=0.04)
@@ -215,72 +174,25 @@ def draw_panel(axis: Any, panel: Panel, lines: Mapping[str, Points]) -> None:
         axis.legend(handlelength=2.4, columnspacing=1.0, **place_below)
 
 
-# ---------------------------------------------------------------- ranks
+# ---------------------------------------------------------------- tables
 
 
-def _diagram(
-    tables: Sequence[PaperTable],
-    name: str,
+def _of_table(
+    table: PaperTable,
     records: Records,
     variation: Variation,
     out: Path,
     select: str,
     seeds: Sequence[int],
+    datasets: Sequence[str],
 ) -> list[Path]:
-    """Critical-difference diagrams: of what is recorded, and of the paper's own numbers."""
-    keys = common_methods() if len(tables) > 1 else None
-    ours = _means(tables, keys, records, variation, select, seeds)
-    mine = critical_difference(ours)
-    if mine is None:
+    """Every score that is recorded, and the ranks if there are enough of them."""
+    from ciga.bench.dots import draw_scores
+
+    paths = draw_scores(table, records, variation, out, select, seeds, datasets)
+    if not paths:
+        quick = f"  ciga bench {table.name} --quick  for a small part, or" if table.quick else ""
         raise CigaError(
-            f"Too few runs of {name} are recorded: ranks need three methods on the same two datasets. "
-            f"Make them with  ciga bench {name}."
+            f"No run of {table.name} is recorded. Make some with{quick}  ciga bench {table.name}."
         )
-    found = [(_named(f"ours, {mine.datasets} datasets", variation), mine)]
-    theirs = critical_difference(_printed(tables, keys))
-    if theirs is not None:
-        found.append((f"as printed in the paper, {theirs.datasets} datasets", theirs))
-    plt = pyplot()
-    with plt.rc_context({**STYLE, "axes.grid": False}):
-        height = max(len(cd.ranks) for _, cd in found)
-        figure, axes = plt.subplots(
-            len(found),
-            1,
-            figsize=(7.5, (0.9 + 0.16 * height) * len(found) + 0.4),
-            squeeze=False,
-            layout="constrained",
-        )
-        labels = {row.key: row.label for table in tables for row in table.rows}
-        for axis, (title, cd) in zip(axes[:, 0], found, strict=True):
-            draw_ranks(axis, title, cd, labels)
-        return save(figure, out / f"{name}-ranks" if len(tables) == 1 else out / name)
-
-
-def _means(
-    tables: Sequence[PaperTable],
-    keys: Sequence[str] | None,
-    records: Records,
-    variation: Variation,
-    select: str,
-    seeds: Sequence[int],
-) -> dict[str, dict[str, float]]:
-    """Method -> dataset -> mean, over the datasets that all methods with any record have."""
-    out: dict[str, dict[str, float]] = {}
-    for table in tables:
-        mine = variation.narrowed(table.cells())
-        result = fill(table, records, mine, select=select, methods=keys or (), seeds=seeds, also=())
-        for column in result.own():
-            for row, mean in result.means(column, select).items():
-                out.setdefault(row, {})[column.key] = -mean if lower(column) else mean
-    most = max((len(found) for found in out.values()), default=0)
-    return {row: found for row, found in out.items() if len(found) == most}
-
-
-def _printed(tables: Sequence[PaperTable], keys: Sequence[str] | None) -> dict[str, dict[str, float]]:
-    out: dict[str, dict[str, float]] = {}
-    for table in tables:
-        columns = {c.key: c for c in table.columns}
-        for (row, column), (mean, _) in table.printed.items():
-            if rows()[row].group != "oracle" and (keys is None or row in keys):
-                out.setdefault(row, {})[column] = -mean if lower(columns[column]) else mean
-    return out
+    return [*paths, *draw_diagram([table], table.name, records, variation, out, select, seeds)]

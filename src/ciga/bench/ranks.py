@@ -2,10 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from ciga.scoring.stats import CriticalDifference
+from ciga.bench.exhibit import PaperTable
+from ciga.bench.grid import Variation
+from ciga.bench.look import STYLE, greek, named, save
+from ciga.bench.paper import common_methods, rows
+from ciga.bench.tables import fill, lower
+from ciga.explain.draw import pyplot
+from ciga.runs.records import Records
+from ciga.scoring.stats import CriticalDifference, critical_difference
+
+
+def draw_diagram(
+    tables: Sequence[PaperTable],
+    name: str,
+    records: Records,
+    variation: Variation,
+    out: Path,
+    select: str,
+    seeds: Sequence[int],
+) -> list[Path]:
+    """Critical-difference diagrams: of what is recorded, and of the paper's own numbers.
+
+    None where fewer than three methods have the same two datasets.
+
+    Args:
+        tables: whose scores are ranked.
+        name: of the files.
+        records: the recorded runs.
+        variation: how the runs differ from the paper's.
+        out: the folder to write to.
+        select: the rule that chooses the epoch.
+        seeds: only these seeds; the paper's if empty.
+    """
+    keys = common_methods() if len(tables) > 1 else None
+    ours = _means(tables, keys, records, variation, select, seeds)
+    mine = critical_difference(ours)
+    if mine is None:
+        return []
+    found = [(named(f"ours, {mine.datasets} datasets", variation), mine)]
+    theirs = critical_difference(_printed(tables, keys))
+    if theirs is not None:
+        found.append((f"as printed in the paper, {theirs.datasets} datasets", theirs))
+    plt = pyplot()
+    with plt.rc_context({**STYLE, "axes.grid": False}):
+        height = max(len(cd.ranks) for _, cd in found)
+        figure, axes = plt.subplots(
+            len(found),
+            1,
+            figsize=(7.5, (0.9 + 0.16 * height) * len(found) + 0.4),
+            squeeze=False,
+            layout="constrained",
+        )
+        labels = {row.key: row.label for table in tables for row in table.rows}
+        for axis, (title, cd) in zip(axes[:, 0], found, strict=True):
+            draw_ranks(axis, title, cd, labels)
+        return save(figure, out / f"{name}-ranks" if len(tables) == 1 else out / name)
+
+
+def _means(
+    tables: Sequence[PaperTable],
+    keys: Sequence[str] | None,
+    records: Records,
+    variation: Variation,
+    select: str,
+    seeds: Sequence[int],
+) -> dict[str, dict[str, float]]:
+    """Method -> dataset -> mean, over the datasets that all methods with any record have."""
+    out: dict[str, dict[str, float]] = {}
+    for table in tables:
+        mine = variation.narrowed(table.cells())
+        result = fill(table, records, mine, select=select, methods=keys or (), seeds=seeds, also=())
+        for column in result.own():
+            for row, mean in result.means(column, select).items():
+                out.setdefault(row, {})[column.key] = -mean if lower(column) else mean
+    most = max((len(found) for found in out.values()), default=0)
+    return {row: found for row, found in out.items() if len(found) == most}
+
+
+def _printed(tables: Sequence[PaperTable], keys: Sequence[str] | None) -> dict[str, dict[str, float]]:
+    out: dict[str, dict[str, float]] = {}
+    for table in tables:
+        columns = {c.key: c for c in table.columns}
+        for (row, column), (mean, _) in table.printed.items():
+            if rows()[row].group != "oracle" and (keys is None or row in keys):
+                out.setdefault(row, {})[column] = -mean if lower(columns[column]) else mean
+    return out
 
 
 def draw_ranks(axis: Any, title: str, cd: CriticalDifference, labels: Mapping[str, str]) -> None:
@@ -32,7 +117,7 @@ def draw_ranks(axis: Any, title: str, cd: CriticalDifference, labels: Mapping[st
         depth = floor + 0.8 * (place if near else count - 1 - place)
         edge = 1.0 if near else float(count)
         axis.plot([at, at, edge], [0, depth, depth], color="#555555", lw=0.9)
-        label = labels.get(name, name)
+        label = greek(labels.get(name, name))
         words = f"{label}  {at:.2f}" if near else f"{at:.2f}  {label}"
         weight = "bold" if name.startswith("ciga") else "normal"
         side = "right" if near else "left"

@@ -87,7 +87,7 @@ def _motifs(
     shown: Figure, picture: Picture, out: Path, method: Any, networks: Any, splits: Any
 ) -> list[Path]:
     """A row for each class; of each of its smaller test graphs the truth, what was kept, and the scores."""
-    from ciga.bench.figures import STYLE, save
+    from ciga.bench.look import STYLE, save
 
     test, names = splits["ood_test"], splits.task.class_names
     plt = pyplot()

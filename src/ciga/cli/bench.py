@@ -263,7 +263,7 @@ def figure(
     runs_dir: RunsDir = Path("runs"),
     results: Also = ALSO,
 ) -> None:
-    """Draw a figure of the paper from the records (ciga bench NAME makes them)."""
+    """Draw a figure of the paper, or a table's scores and ranks from records (ciga bench NAME makes them)."""
     from ciga.bench import paper
     from ciga.bench.figures import draw
 

@@ -44,7 +44,7 @@ def advise_table(
     from ciga.errors import UsageError
 
     if not result.missing:
-        next_step(f"ciga figure {shown.name}", "draws its critical-difference diagram")
+        next_step(f"ciga figure {shown.name}", "draws its scores, and how its methods rank")
         return
 
     def time(cells: Sequence[Cell], wanted: Sequence[int]) -> str:

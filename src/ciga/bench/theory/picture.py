@@ -18,7 +18,7 @@ TEST_SIZES = (2, 4, 8, 16, 32)
 
 def draw_theory(out: Path) -> list[Path]:
     """Write figure-theory.svg and .png into `out`; returns their paths."""
-    from ciga.bench.figures import STYLE, save
+    from ciga.bench.look import STYLE, save
     from ciga.explain.draw import pyplot
 
     plt = pyplot()
@@ -45,10 +45,11 @@ def _contrast(axis: Any) -> None:
     places = range(len(order))
     colours = [BLUE if {"c1", "c2"} <= set(by_cause[i].kept) else GREY for i in order]
     axis.barh(places, [by_cause[i].contrast for i in order], color=colours, height=0.7)
-    axis.plot([by_label[i].contrast for i in order], places, "o", ms=3, color=ORANGE)
+    axis.plot([by_label[i].contrast for i in order], places, "o", ms=4, color=ORANGE, zorder=3)
+    axis.set_xlim(left=-0.04)  # the dots are at 0
     axis.set_yticks(places, [_name(by_cause[i].kept) for i in order], fontsize=7)
     axis.set_xlabel("I(G_c; G~_c | Y) in bits")
-    axis.set_title("Contrast of every featurizer\nbars: partner of the same cause; dots: of the same label")
+    axis.set_title("Contrast of every featurizer, with partners\nof the same cause (bars) or label (dots)")
     axis.grid(axis="y", visible=False)
 
 
@@ -84,9 +85,14 @@ def _lemma(axis: Any) -> None:
     """I(C;Y) - I(S;Y) over random worlds."""
     counts = count_violations()
     axis.boxplot(
-        [c.gap for c in counts], orientation="horizontal", widths=0.6, showfliers=False, whis=(0, 100)
+        [c.gap for c in counts],
+        orientation="horizontal",
+        widths=0.6,
+        showfliers=False,
+        whis=(0, 100),
+        medianprops={"color": BLUE, "lw": 1.8},
     )
-    axis.axvline(0, color=ORANGE, lw=1.2)
+    axis.axvline(0, color=ORANGE, lw=1.8, zorder=1)
     names = [
         f"{c.kind}, {'label noise' if c.label_noise else 'no noise'}\n{c.violated} of {c.worlds} below 0"
         for c in counts

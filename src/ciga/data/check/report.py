@@ -67,7 +67,7 @@ class Report:
         for part, ties in self.label_ties.items():
             for tie in [entry for entry in ties["largest"] if entry["shifted"]][:3]:
                 r = f"r = {tie['train_r']:+.2f} in train, {tie['r']:+.2f} in {part}"
-                out.append(f"{tie['what']} goes with class {tie['class']} differently: {r}.")
+                out.append(f"The tie between {tie['what']} and class {tie['class']} changes: {r}.")
         for table, columns in self.constant_columns.items():
             dead, late = len(columns["everywhere"]), len(columns["in train only"])
             if dead:
