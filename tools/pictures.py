@@ -73,7 +73,7 @@ def sure_molecule(model: Any) -> tuple[Any, list[bool], str]:
     molecule = parse(str(test.columns["smiles"][active[best]]))
     sure = 100 * float(found[best].probability[1])
     assert found[best].predicted == 1, "no active test molecule is predicted to be active"
-    return molecule, bond_scores(molecule, found[best])[1], f"BACE inhibitor, predicted active ({sure:.0f} %)"
+    return molecule, bond_scores(molecule, found[best])[1], f"active molecule, {sure:.0f} % sure"
 
 
 def draw_molecule(axis: Any, plt: Any, molecule: Any, kept: list[bool]) -> None:
@@ -108,7 +108,7 @@ def kept_subgraphs(plt: Any, method: Any, networks: Any, splits: Any, model: Any
     """
     from matplotlib.lines import Line2D
 
-    figure, axes = plt.subplots(2, 2, figsize=(9.6, 6.6), layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(7.4, 5.4), layout="constrained")  # readable on a phone
     for axis, row in zip(axes.flat, small_test_graphs(splits), strict=False):
         batch = splits["ood_test"].batch([row])
         with torch.inference_mode():
@@ -119,7 +119,7 @@ def kept_subgraphs(plt: Any, method: Any, networks: Any, splits: Any, model: Any
     draw_molecule(axes[1, 1], plt, molecule, kept)
     axes[1, 1].set_title(title, fontsize=14)
     handles = [
-        Line2D([], [], color=TRUE, lw=9, alpha=0.8, label="the motif that makes the label"),
+        Line2D([], [], color=TRUE, lw=9, alpha=0.8, label="the true motif"),
         Line2D([], [], color=KEPT, lw=3, label="what CIGA kept"),
         Line2D([], [], color=REST, lw=1.5, label="the rest"),
     ]
@@ -139,22 +139,22 @@ def parts(plt: Any, splits: Any) -> None:
 def mechanisms(plt: Any) -> None:
     """Concepts: FIIF, PIIF and MIIF as diagrams."""
     arrows = {
-        "FIIF: the shortcut follows the cause": [("C", "Y"), ("C", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
-        "PIIF: the shortcut follows the label": [("C", "Y"), ("Y", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
-        "MIIF: both": [("C", "Y"), ("C", "S"), ("Y", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
+        "FIIF\nS follows the cause": [("C", "Y"), ("C", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
+        "PIIF\nS follows the label": [("C", "Y"), ("Y", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
+        "MIIF\nboth": [("C", "Y"), ("C", "S"), ("Y", "S"), ("E", "S"), ("C", "G"), ("S", "G")],
     }
     places = {"C": (0, 1), "Y": (1.2, 1.6), "S": (2, 0.8), "E": (2.9, 1.3), "G": (1, 0)}
-    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.6), layout="constrained")
     for axis, (title, pairs) in zip(axes, arrows.items(), strict=True):
         for name, (x, y) in places.items():
             axis.scatter(x, y, s=620, color=TRUE if name in "CY" else REST, zorder=2)
-            axis.text(x, y, name, ha="center", va="center", zorder=3)
+            axis.text(x, y, name, ha="center", va="center", fontsize=13, zorder=3)
         for a, b in pairs:
             style = {"arrowstyle": "-|>", "color": "#333333", "shrinkA": 14, "shrinkB": 14}
             axis.annotate("", xy=places[b], xytext=places[a], arrowprops=style)
         axis.set(xlim=(-0.4, 3.3), ylim=(-0.4, 2))
         axis.axis("off")
-        axis.set_title(title, fontsize=10)
+        axis.set_title(title, fontsize=12)
     save(figure, "concepts-mechanisms.svg")
 
 
@@ -182,15 +182,24 @@ def selection(plt: Any, record: dict[str, Any]) -> None:
     for split, colour in (("id_val", REST), ("ood_val", KEPT)):
         axis.plot([row["metrics"][split]["accuracy"] for row in history], color=colour, label=split)
     for name, colour, height in (
-        ("id-val", "#666666", 0.62),
+        ("id-val", "#666666", 0.60),
         ("ood-val", KEPT, 0.68),
-        ("ood-val-rest", "#9a6700", 0.74),
+        ("ood-val-rest", "#9a6700", 0.76),
     ):
         epoch = record["selected"][name]["epoch"]
         axis.axvline(epoch, color=colour, ls=":")
         late = epoch > len(history) / 2  # its name stays inside the picture
-        place = {"textcoords": "offset points", "xytext": (-5 if late else 5, 0)}
-        axis.annotate(name, (epoch, height), color=colour, ha="right" if late else "left", **place)
+        place = {"textcoords": "offset points", "xytext": (-5 if late else 5, 0), "va": "center"}
+        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # another rule's line may pass behind
+        axis.annotate(
+            name,
+            (epoch, height),
+            color=colour,
+            ha="right" if late else "left",
+            bbox=ground,
+            zorder=3,
+            **place,
+        )
     axis.set(xlabel="epoch", ylabel="accuracy", ylim=(0.5, 1.02), title="One run, three rules, three epochs")
     axis.legend(frameon=False, loc="lower left")
     save(figure, "concepts-selection.svg")

@@ -101,6 +101,19 @@ def test_our_warnings_are_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.startswith("elsewhere.py:1: DeprecationWarning: Old.")
 
 
+def test_a_sentence_is_broken_between_words_and_never_in_a_command() -> None:
+    quick, all_of_it = "ciga bench figure-alpha --quick", "ciga bench figure-alpha"
+    said = f"Too few are recorded. Make them with  {quick}  or  {all_of_it}."
+    found = screen.broken(said, 40)
+    assert found == [
+        "Too few are recorded. Make them with",
+        "ciga bench figure-alpha --quick  or",
+        "ciga bench figure-alpha.",
+    ]
+    assert screen.broken("ciga: one word after another", 12) == ["ciga: one", "word after", "another"]
+    assert screen.broken("", 40) == [""]
+
+
 def test_the_next_command_repeats_what_it_needs() -> None:
     assert again() == ""
     assert again(["bias=0.9"], [Path("my plugin.py")], Path("other")) == (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
 
 import typer
@@ -14,6 +16,10 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+
+COMMAND = re.compile(r"(?<=  )ciga .+?(?=  |[.,;:]? *$)")
+HOLD = "\x00"  # where a line may not be broken
 
 
 def listing(*columns: str, title: str | None = None) -> Table:
@@ -41,9 +47,17 @@ def never_cut(table: Table) -> Table:
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """A sentence. A terminal breaks it between words; piped, it stays one line."""
-    whole = not console.is_terminal
-    console.print(text, style=style, soft_wrap=whole, highlight=False, markup=False, emoji=False)
+    """A sentence. A terminal breaks it between words, but not within a command; piped, it stays one line."""
+    if console.is_terminal:
+        text = "\n".join(part for line in text.split("\n") for part in broken(line, console.width))
+    console.print(text, style=style, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def broken(line: str, width: int) -> list[str]:
+    """A line as those of a window: commands, set off by two blanks, stay whole so that they can be copied."""
+    held = COMMAND.sub(lambda command: command[0].replace(" ", HOLD), line)
+    parts = wrap(held, width, break_long_words=False, break_on_hyphens=False)
+    return [part.replace(HOLD, " ") for part in parts] or [""]
 
 
 def tell(text: str, err: bool = False) -> None:
