@@ -20,6 +20,8 @@ from ciga.nn.encoder import Spec
 from ciga.runs.records import Records
 from ciga.training.ensemble import infer
 
+WRONG = "#B3261E"
+
 
 def draw_subgraphs(
     shown: Figure, records: Records, variation: Variation, out: Path, select: str, datasets: Sequence[str]
@@ -92,22 +94,32 @@ def _motifs(
     test, names = splits["ood_test"], splits.task.class_names
     plt = pyplot()
     with plt.rc_context({**STYLE, "axes.titleweight": "normal", "axes.titlelocation": "center"}):
-        columns = 3 * shown.examples
-        size = (1.45 * columns, 1.65 * len(names) + 0.7)
-        figure, axes = plt.subplots(len(names), columns, figsize=size, squeeze=False, layout="constrained")
+        gap = [0.18]  # between two graphs
+        widths = [*([1, 1, 1, *gap] * shown.examples)][:-1]
+        figure, axes = plt.subplots(
+            len(names),
+            len(widths),
+            figsize=(2.45 * shown.examples, 1.02 * len(names) + 0.3),
+            squeeze=False,
+            layout="constrained",
+            gridspec_kw={"width_ratios": widths},
+        )
+        figure.get_layout_engine().set(w_pad=0.01, h_pad=0.02, wspace=0, hspace=0)
         for label, name in enumerate(names):
             for axis in axes[label]:
                 axis.axis("off")
             for place, row in enumerate(_examples(test, label, shown.examples)):
                 batch, guess, score, kept = _look(method, networks, test, row)
-                trio = axes[label, 3 * place : 3 * place + 3]
+                trio = axes[label, 4 * place : 4 * place + 3]
                 draw_trio(trio, batch.edge_index, batch.num_nodes, batch.edge_truth, kept, score)
-                trio[0].set_title("truth" if batch.edge_truth is not None else "graph", fontsize=7)
-                trio[1].set_title(f"{name}, predicted {names[guess]}\nkept", fontsize=7)
-                trio[2].set_title("score", fontsize=7)
-        figure.suptitle(
-            f"{picture.title}: test graphs. Score: from pale (least) to dark (most).", x=0.01, ha="left"
-        )
+                right = {} if guess == label else {"color": WRONG, "weight": "bold"}
+                trio[1].set_title(f"{name}, predicted {names[guess]}", fontsize=7.5, pad=2, **right)
+                words = ("truth" if batch.edge_truth is not None else "graph", "kept", "score")
+                for axis, word in zip(trio, words, strict=True):
+                    under = {"ha": "center", "va": "top", "fontsize": 6.5, "color": "#555555"}
+                    axis.text(0.5, 0.02, word, transform=axis.transAxes, **under)
+        title = f"{picture.title}: test graphs. Scores go from pale to dark."
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
         return save(figure, out / f"{shown.name}-{picture.key}")
 
 
@@ -136,18 +148,27 @@ def draw_trio(axes: Any, edge_index: Any, nodes: int, truth: Any, kept: Any, sco
     at = stress_layout(edge_index, nodes, CAREFUL)
     ends = [(at[u], at[v]) for u, v in edge_index.t().tolist()]
     rank = score.argsort().argsort().double() / max(len(score) - 1, 1)
+    top = score.argsort().tolist()  # what scores high is drawn over the rest
     looks: list[tuple[list[Any], list[float]]] = [
         (
             [TRUE if truth is not None and t else REST for t in (kept if truth is None else truth).tolist()],
             [],
         ),
         ([KEPT if k else REST for k in kept.tolist()], []),
-        (pyplot().get_cmap("Blues")(0.12 + 0.88 * rank.numpy()).tolist(), (0.8 + 1.4 * rank).tolist()),
+        (pyplot().get_cmap("Blues")(0.12 + 0.88 * rank.numpy()).tolist(), (0.5 + 1.2 * rank).tolist()),
     ]
     for axis, (colours, widths) in zip(axes, looks, strict=True):
-        wide = widths or [0.7 if c == REST else 2.2 for c in colours]
-        axis.add_collection(LineCollection(ends, colors=colours, linewidths=wide, capstyle="round", zorder=2))
-        axis.scatter(at[:, 0], at[:, 1], s=3, color="#444444", zorder=3, linewidths=0)
+        wide = widths or [0.5 if c == REST else 1.7 for c in colours]
+        order = top if widths else sorted(range(len(ends)), key=[c != REST for c in colours].__getitem__)
+        lines = LineCollection(
+            [ends[i] for i in order],
+            colors=[colours[i] for i in order],
+            linewidths=[wide[i] for i in order],
+            capstyle="round",
+            zorder=2,
+        )
+        axis.add_collection(lines)
+        axis.scatter(at[:, 0], at[:, 1], s=1.5, color="#444444", zorder=3, linewidths=0)
         axis.set_aspect("equal", adjustable="datalim")
         axis.margins(0.06)
         axis.autoscale_view()
