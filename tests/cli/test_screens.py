@@ -205,6 +205,35 @@ def test_names_are_completed() -> None:
     assert "table-size" in complete("exhibits")("table-s")
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("ciga table table-s", ["table-spmotif", "table-size", "table-single-env"]),
+        ("ciga figure figure-a", ["figure-alpha"]),
+        ("ciga bench figure-b", ["figure-beta"]),
+        ("ciga tune nci", ["nci1", "nci109"]),
+        ("ciga data stats nci", ["nci1", "nci109"]),
+        ("ciga run nci1 ciga-v", ["ciga-v1", "ciga-v2"]),
+    ],
+)
+def test_the_shell_is_offered_names(
+    run: Run, monkeypatch: pytest.MonkeyPatch, typed: str, offered: list[str]
+) -> None:
+    """As bash asks, after Tab."""
+    monkeypatch.setenv("_CIGA_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(typed.count(" ")))
+    _, out, _ = run()
+    assert set(out.split()) == set(offered)
+
+
+def test_a_missing_argument_is_called_what_the_help_calls_it(run: Run) -> None:
+    code, _, err = run("table")
+    assert code == 2
+    assert "Usage: ciga table NAME [options]" in err
+    assert "Missing argument 'NAME'." in err
+
+
 def test_an_example_is_of_the_command_it_stands_under() -> None:
     for path, examples in EXAMPLES.items():
         start = "ciga " if path == "ciga" else f"ciga {path}"

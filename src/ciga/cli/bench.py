@@ -34,7 +34,7 @@ from ciga.cli.bench_options import (
     variation_of,
 )
 from ciga.cli.run import DataPairs, Pairs, Plugins, RunsDir
-from ciga.cli.screen import complain, next_step, tell, warn
+from ciga.cli.screen import complain, complete, next_step, tell, warn
 from ciga.errors import CigaError, UsageError, counted
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help="A table or figure (see --list).")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A table or figure (see --list).", autocompletion=complete("exhibits")),
+    ] = None,
     methods: Methods = [],  # noqa: B006 (typer copies it)
     datasets: Datasets = [],  # noqa: B006
     seeds: Seeds = None,

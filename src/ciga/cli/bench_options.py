@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ciga.cli.screen import again
+from ciga.cli.screen import again, complete
 
 if TYPE_CHECKING:
     from ciga.bench.exhibit import Exhibit, Own
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from ciga.runs.records import Records
 
 Name = Annotated[
-    str, typer.Argument(help="A table or figure, or its number in the paper (see: ciga bench --list).")
+    str,
+    typer.Argument(
+        help="A table or figure, or its number in the paper (see: ciga bench --list).",
+        autocompletion=complete("exhibits"),
+    ),
 ]
 Methods = Annotated[
     list[str],

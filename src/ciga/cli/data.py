@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, DataPairs, Plugins
-from ciga.cli.screen import again, listing, next_step, say, tell
+from ciga.cli.screen import again, complete, listing, next_step, say, tell
 from ciga.data.reading.json_graphs import refuse_damaged
 from ciga.errors import UsageError
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ciga.graphs.splits import Splits
 
 app = typer.Typer(help="Build, describe and check datasets.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(help="A dataset (see: ciga datasets).")]
+Name = Annotated[
+    str, typer.Argument(help="A dataset (see: ciga datasets).", autocompletion=complete("datasets"))
+]
 
 
 @app.command()

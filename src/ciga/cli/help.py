@@ -61,7 +61,18 @@ EXAMPLES = {
 
 
 class Command(TyperCommand):
-    """A command with our help screen."""
+    """A command with our help screen; usage lines and errors call an argument what the help calls it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for param in self.params:
+            if param.param_type_name == "argument" and param.metavar is None:
+                param.metavar = str(param.name).rstrip("_").upper()
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line above an error."""
+        arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]
+        return [*(_argument(p) for p in arguments), "[options]"]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import DataPairs, Pairs, Plugins, Preset, RunsDir
-from ciga.cli.screen import again, listing, next_step, say
+from ciga.cli.screen import again, complete, listing, next_step, say
 from ciga.errors import CigaError, UsageError, counted, unknown
 
 if TYPE_CHECKING:
@@ -19,8 +19,16 @@ if TYPE_CHECKING:
 
 
 def tune(
-    dataset: Annotated[str, typer.Argument(help="A dataset, or several with commas (see: ciga datasets).")],
-    method: Annotated[str | None, typer.Argument(help="A method (see: ciga methods).")] = None,
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="A dataset, or several with commas (see: ciga datasets).",
+            autocompletion=complete("datasets"),
+        ),
+    ],
+    method: Annotated[
+        str | None, typer.Argument(help="A method (see: ciga methods).", autocompletion=complete("methods"))
+    ] = None,
     methods: Annotated[
         str | None,
         typer.Option(help="Several methods with commas instead: each gets the same number of trials."),
