@@ -1,4 +1,4 @@
-"""Nodes of one large graph: ego-graphs against PyG's, truth against the shapes, the shift against its bias."""
+"""Nodes of one large graph: ego-graphs against PyG's, truth against shapes, the shift against its bias."""
 
 from __future__ import annotations
 
