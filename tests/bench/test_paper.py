@@ -14,7 +14,7 @@ from ciga.scoring.stats import ranks
 ELEVEN = {"erm", "asap", "gib", "dir", "irm", "vrex", "eiil", "ib-irm", "cnc", "ciga-v1", "ciga-v2"}
 NAMES = {
     "table-spmotif", "table-real", "table-size", "table-runtime", "table-single-env", "table-datasets",
-    "table-hinge", "table-budget", "table-barrier", "table-features",
+    "table-hinge", "table-budget", "table-barrier", "table-features", "table-mechanisms",
     "figure-failure", "figure-alpha", "figure-beta", "figure-subgraphs", "figure-ranks",
     "figure-theory",
 }  # fmt: skip

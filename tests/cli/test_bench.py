@@ -77,7 +77,7 @@ def test_two_presets_in_one_folder(run: Run) -> None:
     # The last bench is what a table without options shows; it says so.
     out = run("table", "table-spmotif")[1]
     said = next(line for line in out.splitlines() if "Settings: preset 'tuned' (it changes" in line)
-    assert "averaging=0.999" in said
+    assert "gate_price=3.0" in said
     assert "ERM, tuned" not in out
     # Asked for the published preset, it shows the paper's own runs: other ones, none of which is there.
     out = run("table", "table-spmotif", "--preset=published")[1]

@@ -106,7 +106,8 @@ def _table(raw: dict[str, Any]) -> PaperTable:
     added = [replace(row, extra=True) for row in extra]
     for preset in raw.pop("presets", []):
         # The oracle and the oracle at each bias differ in what the paper prints: they have the same twin.
-        different = {str((r.method, r.settings, r.protocol)): r for r in (*extra[::-1], *shown[::-1])}
+        every = (r for r in (*extra[::-1], *shown[::-1]) if not r.preset)
+        different = {str((r.method, r.settings, r.protocol)): r for r in every}
         added += [_twin(row, preset) for row in reversed(different.values())]
     seeds = tuple(range(1, raw.pop("seeds") + 1))
     order = ("baseline", "ours", "oracle")
