@@ -16,7 +16,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
 | `<!-- epochs: FILE -->` | the rules for the epoch that it compared |
-| `<!-- study: NAME RULES ROWS -->` | a study of ours: accuracy and subgraph of each column, by each rule |
+| `<!-- study: NAME RULES ROWS WORD -->` | a study of ours: accuracy and subgraph, of columns with WORD |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
 
@@ -291,16 +291,24 @@ def epochs(file: Path) -> str:
     return "\n".join(out) + f"\n\nMeans over {len(lines) // 2} trainings.\n"
 
 
-def study(name: str, rules: str, rows: str | None = None) -> str:
-    """Accuracy (standard deviation) and edge AUROC of each column, under some rules for the epoch."""
+def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
+    """Accuracy (standard deviation) and edge AUROC of each column, under some rules for the epoch.
+
+    Args:
+        name: The study.
+        rules: Rules for the epoch, with commas.
+        rows: Keys of rows, with commas.
+        word: The extra columns with this in their label; else the columns that are not extra.
+    """
     records, table = Records([ROOT / "results"]), exhibit(name)
     found = {rule: fill(table, records, Variation(), select=rule) for rule in rules.split(",")}
     result = next(iter(found.values()))
-    columns = [c for c in result.columns if c.metric != "edge_auroc"]
+    shown = [c for c in result.columns if (word in c.label if word else not c.extra)]
+    columns = [c for c in shown if c.metric != "edge_auroc"]
     head = ["row", *(["epoch"] if len(found) > 1 else []), *(c.label for c in columns)]
     out = [f"| {' | '.join(head)} |", "|---" * (len(head) - len(columns)) + "|" + "---:|" * len(columns)]
     for row in result.rows:
-        if rows and row.key not in rows.split(","):
+        if rows != "all" and row.key not in rows.split(","):
             continue
         chosen: list[str] = []
         for rule, by_rule in found.items():

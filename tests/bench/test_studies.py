@@ -8,10 +8,12 @@ import pytest
 
 from ciga.bench.exhibit import PaperTable
 from ciga.bench.paper import common_methods, exhibit, main_tables
+from ciga.data.dataset import make
+from ciga.data.datasets.spmotif import MotifDataset
 from ciga.runs.plan import plan
 from tests.helpers import ciga
 
-STUDIES = ("table-hinge", "table-budget", "table-barrier", "table-features")
+STUDIES = ("table-hinge", "table-budget", "table-barrier", "table-features", "table-mechanisms")
 
 
 def study(name: str) -> PaperTable:
@@ -64,7 +66,22 @@ def test_the_rows_are_what_they_are_called() -> None:
     for row in ("v1", "complement"):  # what is held differs from what is not in nothing else
         held = features[f"{row}-held"].items() - features[row].items()
         assert dict(held) == {"settle": True, "trial": 8, "starts": 3}
+    for settings in (row.settings for row in study("table-mechanisms").rows):
+        assert [settings[k] for k in ("node_features", "gate_price", "gate_speed")] == [True, 3.0, 10.0]
     assert "erm" in common_methods()
+
+
+def test_each_mechanism_is_the_one_it_is_called() -> None:
+    data = {c.key: c.data for c in study("table-mechanisms").columns}
+    for key, structure, attribute, noise in (
+        ("fiif", "fiif", "none", 0.0),
+        ("piif", "piif", "none", 0.05),
+        ("miif", "fiif", "piif", 0.05),
+    ):
+        dataset = make("spmotif-struc", data[key])
+        assert isinstance(dataset, MotifDataset)
+        made = dataset.mechanism()
+        assert (made.structure.kind, made.attribute.kind, made.noise) == (structure, attribute, noise)
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -156,10 +156,11 @@ def ego_graphs(
     """The neighbourhoods of `centres` as a store, and how many of them were cut to `most_nodes`.
 
     Neighbours are followed against and along the edges; a neighbourhood has all edges between its nodes.
-    Columns: `node`, and the centre's `degree` in the large graph.
+    Columns: `node`, and the centre's `degree` in the large graph. Where `motif` says which motif each node
+    belongs to (negative: none), the edges within the centre's own are the true invariant subgraph.
 
     Args:
-        graph: The large graph: `x`, `edge_index`, `y` and perhaps `env`.
+        graph: The large graph: `x`, `edge_index`, `y` and perhaps `env` and `motif`.
         centres: The nodes whose neighbourhoods are wanted.
         hops: Their radius.
         most_nodes: The largest number of nodes that is kept.
@@ -184,7 +185,8 @@ def ego_graphs(
     sizes, members, edge_counts, edges = (list(part) for part in zip(*pieces, strict=True))
     member = np.concatenate(members)
     x = graph["x"][torch.from_numpy(member)]
-    node_ptr = _pointer(np.concatenate(sizes))
+    node_ptr, edge_ptr = _pointer(np.concatenate(sizes)), _pointer(np.concatenate(edge_counts))
+    edge_index = torch.from_numpy(np.concatenate(edges, axis=1))
     if mark_centre:
         mark = torch.zeros(len(member), 1)
         mark[node_ptr[:-1]] = 1  # `_members` puts the centre first
@@ -192,17 +194,30 @@ def ego_graphs(
     rows = torch.from_numpy(centres)
     store = GraphStore(
         x,
-        torch.from_numpy(np.concatenate(edges, axis=1)),
+        edge_index,
         node_ptr,
-        _pointer(np.concatenate(edge_counts)),
+        edge_ptr,
         graph["y"][rows],
         env=graph["env"][rows] if "env" in graph else None,
+        edge_truth=_within_centre(graph["motif"][torch.from_numpy(member)], edge_index, node_ptr, edge_ptr)
+        if "motif" in graph
+        else None,
         columns={
             "node": rows,
             "degree": torch.from_numpy(both.indptr[centres + 1] - both.indptr[centres]).long(),
         },
     )
     return store, cut
+
+
+def _within_centre(
+    motif: torch.Tensor, edge_index: torch.Tensor, node_ptr: torch.Tensor, edge_ptr: torch.Tensor
+) -> torch.Tensor:
+    """[E] True on edges with both ends in the motif [N] of their ego-graph's centre, its first node."""
+    start = node_ptr[:-1].repeat_interleave(edge_ptr.diff())
+    own = motif[start]
+    ends = motif[edge_index + start]
+    return (own >= 0) & (ends[0] == own) & (ends[1] == own)
 
 
 def _members(both: Any, centres: Rows, hops: int, most: int) -> tuple[Rows, Rows, int]:
