@@ -34,7 +34,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
+from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from benchmarks.molecules import Line, append, read, source
@@ -197,36 +197,37 @@ def halvings(rows: int, seed: int) -> Iterator[tuple[Numbers, Numbers]]:
         yield second, first
 
 
-def scores(traces: Sequence[Mapping[str, Numbers]], y: Mapping[str, Numbers], rule: str) -> dict[str, float]:
-    """ROC AUC of several networks' mean on the halves that did not choose their epochs, on each part.
+def scores(traces: Sequence[Mapping[str, Numbers]], y: Mapping[str, Numbers]) -> dict[str, dict[str, float]]:
+    """For each rule the ROC AUC of several networks' mean, on the halves that did not choose their epochs.
 
     Args:
         traces: What each network said, part by part.
         y: The classes of each part.
-        rule: How an epoch is chosen.
     """
-    found = defaultdict[str, list[float]](list)
+    found = {rule: defaultdict[str, list[float]](list) for rule in RULES}
     cuts = [list(halvings(len(y[part]), seed)) for seed, part in enumerate(PARTS)]
     for both in zip(*cuts, strict=True):
-        total = dict.fromkeys(PARTS, 0.0 * y[PARTS[0]][:1])
-        for one in traces:
-            by = [curve(one[part], y[part], use) for part, (use, _) in zip(PARTS, both, strict=True)]
-            epoch = RULES[rule](*by)
-            found["epoch"].append(epoch)
-            total = {part: total[part] + one[part][epoch] for part in PARTS}
-        for part, (_, held) in zip(PARTS, both, strict=True):
-            found[part].append(auc(y[part][held], total[part][held]))
-    return {name: float(np.mean(values)) for name, values in found.items()}
+        half = dict(zip(PARTS, both, strict=True))
+        curves = [
+            [auc(y[p][half[p][0]], one[p][:, half[p][0]]) for p in PARTS] for one in traces
+        ]  # of each network, what a rule goes by
+        for rule, choose in RULES.items():
+            epochs = [choose(*by) for by in curves]
+            found[rule]["epoch"] += epochs
+            for part in PARTS:
+                held = half[part][1]
+                total = sum(one[part][epoch, held] for one, epoch in zip(traces, epochs, strict=True))
+                found[rule][part].append(float(auc(y[part][held], np.atleast_2d(total))[0]))
+    return {rule: {k: float(np.mean(v)) for k, v in lists.items()} for rule, lists in found.items()}
 
 
-def curve(said: Numbers, y: Numbers, rows: Numbers) -> Numbers:
-    """ROC AUC of each epoch on these rows."""
-    return np.array([auc(y[rows], one[rows]) for one in said])
-
-
-def auc(y: Numbers, said: Numbers) -> float:
-    """ROC AUC; a half without one of the classes tells nothing."""
-    return float(roc_auc_score(y, said)) if 0 < y.sum() < len(y) else 0.5
+def auc(y: Numbers, said: Numbers) -> Numbers:
+    """ROC AUC of each row of [epochs, n]; without one of the classes it tells nothing."""
+    ones = int(y.sum())
+    if not 0 < ones < len(y):
+        return np.full(len(said), 0.5)
+    ranks = rankdata(said, axis=1)[:, y == 1].sum(1)
+    return np.asarray((ranks - ones * (ones + 1) / 2) / (ones * (len(y) - ones)))
 
 
 def measure(splits: Splits, method: str, values: dict[str, Any], seeds: int, epochs: int) -> Iterator[Line]:
@@ -243,7 +244,7 @@ def measure(splits: Splits, method: str, values: dict[str, Any], seeds: int, epo
     y = {part: splits[part].y.numpy() for part in PARTS}
     for averaging in every[0].said:
         said = [one.said[averaging] for one in every]
-        rules = {rule: scores(said, y, rule) for rule in RULES}
+        rules = scores(said, y)
         yield {
             "averaging": averaging,
             **{part: round(rules[FIRST][part], 4) for part in PARTS},

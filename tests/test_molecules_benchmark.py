@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from benchmarks import commands, molecules, search_molecules
 from ciga.models.shift import MEASURES
@@ -169,12 +170,20 @@ def test_a_half_chooses_the_epoch_and_the_other_scores_it() -> None:
     right, noise = y.astype(float), np.random.default_rng(1).random(40)
     said = {"ood_val": np.stack([noise, right, noise]), "id_val": np.stack([right, noise, noise])}
     classes = {"ood_val": y, "id_val": y}
-    by_ood = search_molecules.scores([said], classes, "ood-val")
-    assert (by_ood["ood_val"], by_ood["epoch"]) == (1.0, 1.0)
-    assert search_molecules.scores([said], classes, "id-val")["id_val"] == 1.0
-    assert search_molecules.scores([said], classes, "last")["epoch"] == 2
+    found = search_molecules.scores([said], classes)
+    assert (found["ood-val"]["ood_val"], found["ood-val"]["epoch"]) == (1.0, 1.0)
+    assert found["id-val"]["id_val"] == 1.0
+    assert found["last"]["epoch"] == 2
     for first, second in search_molecules.halvings(41, 0):
         assert sorted([*first, *second]) == list(range(41))
+
+
+def test_the_search_scores_as_scikit_learn_does() -> None:
+    draw = np.random.default_rng(2)
+    y, said = draw.integers(2, size=50), draw.random((3, 50)).round(1)  # with ties
+    expected = [roc_auc_score(y, one) for one in said]
+    assert search_molecules.auc(y, said).tolist() == pytest.approx(expected)
+    assert search_molecules.auc(np.ones(50), said).tolist() == [0.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize(
