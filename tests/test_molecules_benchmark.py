@@ -68,6 +68,7 @@ def test_every_tool_is_measured_once_on_the_same_rows(table: Path) -> None:
     assert lines["chemprop"]["roc_auc"]["mean"] == 1.0, "oxygen decides"
     assert lines["chemprop"]["versions"]["chemprop"] == "9.9"
     assert sum(lines["auto"]["shares"].values()) == pytest.approx(1)
+    assert all(line["processor"] > 0 for line in lines.values())
     assert set(lines["auto"]["told_apart"]) == set(MEASURES)
     assert lines["auto"]["told_apart"]["size"] > 0.9, "a split by size"
     before = out.read_bytes()
