@@ -10,10 +10,14 @@ import stat
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from benchmarks import commands, molecules, search_molecules
 from ciga.models.shift import MEASURES
+from ciga.runs.settings import resolve
+from ciga.training.loop import fit
 
 pytest.importorskip("rdkit", reason="rdkit is missing: pip install 'ciga[molecules]'")
 #: Stands in for an interpreter that has chemprop: it checks the call and answers with fixed probabilities.
@@ -64,6 +68,7 @@ def test_every_tool_is_measured_once_on_the_same_rows(table: Path) -> None:
     assert lines["chemprop"]["roc_auc"]["mean"] == 1.0, "oxygen decides"
     assert lines["chemprop"]["versions"]["chemprop"] == "9.9"
     assert sum(lines["auto"]["shares"].values()) == pytest.approx(1)
+    assert all(line["processor"] > 0 for line in lines.values())
     assert set(lines["auto"]["told_apart"]) == set(MEASURES)
     assert lines["auto"]["told_apart"]["size"] > 0.9, "a split by size"
     before = out.read_bytes()
@@ -128,22 +133,67 @@ def test_the_search_sees_no_test_row_and_tries_the_same_for_every_method(
     dataset, data = molecules.source("bace", "size", table)
     whole = molecules.make(dataset, data).build()
     left = search_molecules.without_test(whole)
-    smiles = {part: set(left[part].columns["smiles"]) for part in left}
-    assert smiles["ood_val"] | smiles["ood_test"] == set(whole["ood_val"].columns["smiles"])
-    assert not smiles["ood_val"] & smiles["ood_test"]
-    assert not set.union(*smiles.values()) & set(whole["ood_test"].columns["smiles"])
+    assert set(left) == {"train", "ood_val", "id_val"}
+    fewer = search_molecules.without_test(whole, 4)
+    assert [fewer[part].num_graphs for part in ("train", "ood_val", "id_val")] == [4, 2, 2]
 
     out = table / "search.jsonl"
-    words = ["--tables", "bace:size", "--methods", "erm,ciga-v1", "--seeds", "1", "--out", str(out)]
-    words += ["--try", "epochs=1", "--try", "epochs=1 width=8"]
+    words = ["--tables", "bace:size", "--methods", "erm,ciga-v1", "--epochs", "2", "--out", str(out)]
+    words += ["--try", "", "--try", "width=8", "--seeds", "2"]
     search_molecules.main(words)
-    tried = [(line["method"], line["try"]) for line in molecules.read(out)]
-    settings = [{"epochs": "1"}, {"epochs": "1", "width": "8"}]
-    assert tried == [(method, values) for values in settings for method in ("erm", "ciga-v1")]
+    tried = [(line["method"], line["try"], line["averaging"]) for line in molecules.read(out)]
+    settings = [{}, {"width": "8"}]
+    assert tried == [(m, values, a) for values in settings for m in ("erm", "ciga-v1") for a in (0.0, 0.99)]
     before = out.read_bytes()
     search_molecules.main(words)
     assert out.read_bytes() == before
-    assert "1 tables: " in capsys.readouterr().out
+    assert "1 tables: averaging=0.99" in capsys.readouterr().out
+    search_molecules.main([*words[:2], "--methods", "forest", "--try", "trees=5", "--out", str(out)])
+    assert molecules.read(out)[-1]["rules"]["last"]["epoch"] == 0, "a forest has one solution"
+
+
+def test_a_search_takes_the_steps_of_a_fit(table: Path) -> None:
+    dataset, data = molecules.source("bace", "size", table)
+    splits = search_molecules.without_test(molecules.make(dataset, data).build())
+    values = {"width": "8", "averaging": "0.99", "readout": "max"}
+    said = search_molecules.trace(splits, "ciga-v2", values, 3, 2).said
+    for averaging, value in (("0", 0.0), ("0.99", 0.99)):
+        chosen = resolve(
+            "ciga-v2", {**values, "averaging": averaging, "epochs": 2}, preset="own-data", dataset="molecules"
+        )
+        fitted = fit(chosen.method, splits, backbone=chosen.backbone, training=chosen.training, seed=3)
+        answers = search_molecules.answers(chosen.method, fitted.network("last"), splits["ood_val"])
+        assert (answers == said[value]["ood_val"][-1]).all()
+
+
+def test_a_half_chooses_the_epoch_and_the_other_scores_it() -> None:
+    y = np.array([0, 1] * 20)
+    right, noise = y.astype(float), np.random.default_rng(1).random(40)
+    said = {"ood_val": np.stack([noise, right, noise]), "id_val": np.stack([right, noise, noise])}
+    classes = {"ood_val": y, "id_val": y}
+    found = search_molecules.scores([said], classes)
+    assert (found["ood-val"]["ood_val"], found["ood-val"]["epoch"]) == (1.0, 1.0)
+    assert found["id-val"]["id_val"] == 1.0
+    assert found["last"]["epoch"] == 2
+    for first, second in search_molecules.halvings(41, 0):
+        assert sorted([*first, *second]) == list(range(41))
+
+
+def test_the_search_scores_as_scikit_learn_does() -> None:
+    draw = np.random.default_rng(2)
+    y, said = draw.integers(2, size=50), draw.random((3, 50)).round(1)  # with ties
+    expected = [roc_auc_score(y, one) for one in said]
+    assert search_molecules.auc(y, said).tolist() == pytest.approx(expected)
+    assert search_molecules.auc(np.ones(50), said).tolist() == [0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen"),
+    [([0.5, 0.9, 0.6, 0.6, 0.95], 1), ([0.5, 0.9, 0.6, 0.95, 0.6], 3), ([0.9, 0.5, 0.5, 0.5, 0.95], 0)],
+)
+def test_a_rule_stops_where_training_would(scores: list[float], chosen: int) -> None:
+    rule = search_molecules.stopping(warmup=2, patience=2)
+    assert rule(np.array(scores), np.array(scores)) == chosen
 
 
 def test_the_three_commands_are_timed(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,13 @@ def test_tables_of_molecules(tmp_path: Path) -> None:
     assert [row.split(" | ")[1] for row in rows] == ["lr=1", "–", "x=2"], "best first, what is not whole last"
     assert rows[0] == "| erm | lr=1 | 1 | 0.700, 0.800 | 0.800, 0.900 | 0.800 |"
     assert rows[2].endswith("| – | – |")
+    rows = results.tries(written({**tried("a", 0.5, lr="1"), "averaging": 0.99})).splitlines()[2:]
+    assert rows[0].startswith("| erm | lr=1 averaging=0.99 | 1 |")
+    rules = {"last": {"ood_val": 0.5, "id_val": 0.7, "epoch": 29.0}}
+    both = ({"averaging": 0.0, "rules": rules}, {"averaging": 0.99, "rules": rules})
+    [raw, averaged] = results.epochs(written(*both)).splitlines()[2:4]
+    assert raw == "| last | as they are | 0.500 | 0.700 | 0.600 | 29 |"
+    assert averaged.startswith("| last | running mean | 0.500")
 
     timed = {"command": "ciga fit", "seconds": 1061.4, "processor": 60.2}
     file.write_text(json.dumps({"commands": [timed], "rows": 1513, "cores": 2}))

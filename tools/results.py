@@ -15,6 +15,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- gauge: FILE -->` | how well each measure of shift told those tables' test rows from others |
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
+| `<!-- epochs: FILE -->` | the rules for the epoch that it compared |
 | `<!-- study: NAME RULES ROWS WORD -->` | a study of ours: accuracy and subgraph, of columns with WORD |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
@@ -260,7 +261,8 @@ def tries(file: Path) -> str:
     ]
     by: dict[tuple[str, str, int], dict[str, Any]] = defaultdict(dict)
     for line in lines:
-        changed = " ".join(f"{key}={value}" for key, value in line["try"].items())
+        values = {**line["try"], "averaging": line["averaging"]} if line.get("averaging") else line["try"]
+        changed = " ".join(f"{key}={value}" for key, value in values.items())
         by[line["method"], changed, line["seeds"]][f"{line['table']} {line['split']}"] = line
     rows = []
     for (method, changed, seeds), found in by.items():
@@ -272,6 +274,21 @@ def tries(file: Path) -> str:
         cells.append(f"{both:.3f}" if whole else "–")
         rows.append((method, -both, f"| {method} | {changed or '–'} | {seeds} | {' | '.join(cells)} |"))
     return "\n".join([*out, *(row for _, _, row in sorted(rows))]) + "\n"
+
+
+def epochs(file: Path) -> str:
+    """Each rule for the epoch: its scores in the mean over all tries of `benchmarks.search_molecules`."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    out = ["| rule | weights | ood_val | id_val | mean | epoch |", "|---|---|---:|---:|---:|---:|"]
+    for rule in lines[0]["rules"]:
+        for averaging in sorted({line["averaging"] for line in lines}):
+            some = [line["rules"][rule] for line in lines if line["averaging"] == averaging]
+            ood, same, epoch = (mean(found[k] for found in some) for k in ("ood_val", "id_val", "epoch"))
+            weights = "running mean" if averaging else "as they are"
+            out.append(
+                f"| {rule} | {weights} | {ood:.3f} | {same:.3f} | {(ood + same) / 2:.3f} | {epoch:.0f} |"
+            )
+    return "\n".join(out) + f"\n\nMeans over {len(lines) // 2} trainings.\n"
 
 
 def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
@@ -378,6 +395,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "gauge": gauge,
     "commands": commands,
     "tries": tries,
+    "epochs": epochs,
     "study": study,
     "spent": spent,
 }

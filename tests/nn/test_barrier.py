@@ -20,12 +20,12 @@ from ciga.methods.extraction import ExtractingMethod
 from ciga.nn import Backbone, InvariantNetwork, Parts, Spec
 from ciga.nn.encoder import CONVS
 from ciga.nn.extractor import Partition
+from ciga.nn.readout import READOUTS
 from tests.helpers import batch_of, gradient_size, random_graph
 
 SPEC = Spec(features=4, edge_features=2, classes=3, environments=2, degrees=(1, 3, 4, 2), edges=14)
 EXTRACTING = [name for name in methods if methods[name].extracts]
 WITH_BARRIER = [name for name in EXTRACTING if methods[name].barrier]
-READOUTS = ("mean", "sum", "max", "attention")
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"walks": 6},

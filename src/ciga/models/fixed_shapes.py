@@ -197,16 +197,24 @@ def _read(readout: Readout, h: Tensor, batch: Tensor, graphs: int, present: Tens
         return _mean(h, batch, graphs, present)
     if readout.kind == "sum":
         return h.new_zeros(graphs, h.size(1)).index_add(0, batch, h * present.unsqueeze(1))
-    least = torch.finfo(h.dtype).min
     if readout.kind == "max":
-        masked = torch.where(present.unsqueeze(1) > 0, h, torch.full_like(h, least))
-        highest = _max(masked, batch, graphs)
-        return torch.where(highest > least, highest, torch.zeros_like(highest))  # no node is present: zeros
+        return _highest(h, batch, graphs, present)
+    if readout.kind == "mean-max":
+        both = _mean(h[:, ::2], batch, graphs, present), _highest(h[:, 1::2], batch, graphs, present)
+        return torch.cat(both, 1)
+    least = torch.finfo(h.dtype).min
     assert readout.gate is not None
     score = torch.where(present.unsqueeze(1) > 0, readout.gate(h), torch.full_like(h[:, :1], least))
     weight = (score - _max(score, batch, graphs)[batch]).exp() * present.unsqueeze(1)
     total = h.new_zeros(graphs, 1).index_add(0, batch, weight)
     return h.new_zeros(graphs, h.size(1)).index_add(0, batch, weight * h) / total.clamp(min=1e-30)
+
+
+def _highest(h: Tensor, batch: Tensor, graphs: int, present: Tensor) -> Tensor:
+    least = torch.finfo(h.dtype).min
+    masked = torch.where(present.unsqueeze(1) > 0, h, torch.full_like(h, least))
+    highest = _max(masked, batch, graphs)
+    return torch.where(highest > least, highest, torch.zeros_like(highest))  # no node is present: zeros
 
 
 def _max(h: Tensor, batch: Tensor, graphs: int) -> Tensor:

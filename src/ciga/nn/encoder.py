@@ -16,7 +16,7 @@ from ciga.graphs.store import Batch, GraphStore
 from ciga.nn.conv import GCN, GIN, OGBGCN, SAGE, Edges, gat, pna
 from ciga.nn.kgnn import GraphConv, SetLevels
 from ciga.nn.norm import PartNorm
-from ciga.nn.readout import mean_of
+from ciga.nn.readout import READOUTS, mean_of
 from ciga.options import tunable
 
 CONVS = ("gcn", "gin", "gat", "sage", "pna", "gcn-ogb", "k123")
@@ -30,7 +30,7 @@ class Backbone:
     layers: int = tunable(3, [2, 3, 4, 5], low=1, high=1000, help="number of convolutions")
     width: int = tunable(32, [32, 64, 128], low=1, high=2**16, help="hidden dimension")
     dropout: float = tunable(0.0, [0.0, 0.1, 0.3, 0.5], low=0.0, high=0.95, help="after every layer")
-    readout: str = tunable("mean", choices=("mean", "sum", "max", "attention"), help="nodes to graph")
+    readout: str = tunable("mean", choices=READOUTS, help="nodes to graph")
     jk: str = tunable(
         "last", choices=("last", "sum", "cat", "max"), help="jumping knowledge: which layers count"
     )

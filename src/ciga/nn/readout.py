@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+READOUTS = ("mean", "sum", "max", "mean-max", "attention")
+
 
 def sum_of(h: Tensor, batch: Tensor, graphs: int) -> Tensor:
     """Sum over the nodes of each graph."""
@@ -50,7 +52,11 @@ _max: Callable[..., Tensor] = _Max.apply
 
 
 class Readout(nn.Module):
-    """mean, sum, max, or attention (a learned weight per node, softmax within each graph)."""
+    """mean, sum, max, mean-max, or attention (a learned weight per node, softmax within each graph).
+
+    `mean-max` averages every other column and takes the maximum of those between: how much of something there
+    is, and whether there is any of something else.
+    """
 
     def __init__(self, kind: str, width: int) -> None:
         super().__init__()
@@ -64,4 +70,7 @@ class Readout(nn.Module):
             weight = (score - peak[batch]).exp()
             total = sum_of(weight, batch, graphs)
             return sum_of(weight * h, batch, graphs) / total.clamp(min=torch.finfo(h.dtype).tiny)
+        if self.kind == "mean-max":
+            both = mean_of(h[:, ::2], batch, graphs), max_of(h[:, 1::2], batch, graphs)
+            return torch.cat(both, 1)
         return {"mean": mean_of, "sum": sum_of, "max": max_of}[self.kind](h, batch, graphs)
