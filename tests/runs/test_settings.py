@@ -151,7 +151,7 @@ def test_tuned_is_published_where_nothing_was_searched_again() -> None:
     tuned = resolve("ciga-v2", dataset="spmotif-struc", data=data).flat()
     published = resolve("ciga-v2", dataset="spmotif-struc", data=data, preset="published").flat()
     differing = {k for k in tuned if tuned[k] != published[k]}
-    network = {"walks", "gate_price", "gate_speed"}
+    network = {"walks", "averaging", "gate_price", "gate_speed"}
     assert differing == {"budget", "classifier_input", "contrast_input", "alpha", "beta", *network}
     # Network and schedule are the same for every method, and so is the budget, for those that have one.
     for method in ("erm", "asap", "dir", "gsat", "ciga-v1", "ciga-complement"):
