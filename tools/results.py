@@ -321,6 +321,10 @@ def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
                 chosen = chosen or cells
                 epoch = ["chosen" if rule == DEFAULT else rule] if len(found) > 1 else []
                 out.append(f"| {' | '.join([row.label, *epoch, *cells])} |")
+        printed = [None if row.preset else table.printed.get((row.source, c.key)) for c in columns]
+        if any(printed):
+            theirs = [""] * (len(found) > 1) + [f"*{p[0]:.1f} ({p[1]:.1f})*" if p else "–" for p in printed]
+            out.append(f"| *in the paper* | {' | '.join(theirs)} |")
     return "\n".join(out) + "\n\nAccuracy (standard deviation), edge AUROC, [seeds].\n"
 
 
