@@ -220,6 +220,22 @@ def test_no_ood_label_reaches_the_reference(name: str) -> None:
     assert not torch.equal(found[0], found[2])
 
 
+def test_the_reference_is_asked_without_dropout() -> None:
+    """Dropout makes mistakes of its own: environments and pairs would be chance."""
+    splits = load("spmotif-struc", train_per_class=8, val_per_class=4, test_per_class=2)
+    said: list[Tensor] = []
+
+    class Spy(methods["cnc"]):  # type: ignore[misc]
+        def prepare(self, context: Context) -> dict[str, Tensor]:
+            network = context.reference(1)
+            said.extend(context.predict(network) for _ in range(2))
+            assert not network.training
+            return super().prepare(context)
+
+    fit(Spy(), splits, backbone=Backbone(layers=2, width=8, dropout=0.5), training=Training(epochs=1))
+    assert torch.equal(*said)
+
+
 # ---------------------------------------------------------------- GroupDRO, DANN
 
 

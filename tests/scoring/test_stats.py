@@ -137,6 +137,19 @@ def test_compare_pairs_by_dataset_and_seed() -> None:
     assert found[0].p == pytest.approx(found[0].floor) == pytest.approx(10 / 32)
 
 
+def test_no_p_value_is_below_its_floor_and_each_floor_is_reached() -> None:
+    """Holm multiplies the smallest p most: what a pair on few datasets can reach depends on the others."""
+    shared = {"erm": 8, "few": 3, "some": 5, "many": 8}
+    scores = {
+        m: {str(d): {s: (m != "erm") * (1.0 + 0.1 * d) for s in (1, 2, 3)} for d in range(n)}
+        for m, n in shared.items()
+    }
+    found = stats.compare(scores, [(m, "erm") for m in ("few", "some", "many")])
+    # All differences have one sign: 1 x 0.25, 2 x 0.0625, 3 x 0.0078.
+    assert [c.floor for c in found] == pytest.approx([1 / 4, 2 / 16, 3 / 128])
+    assert [c.p for c in found] == pytest.approx([c.floor for c in found])
+
+
 def test_there_is_one_correction_and_one_bootstrap() -> None:
     """AUDIT C11: others use these functions instead of their own."""
     source = Path(stats.__file__).parents[1]

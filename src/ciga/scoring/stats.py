@@ -186,7 +186,7 @@ class Comparison:
     against: str
     verdict: Verdict
     p: float  # signed-rank test over datasets (over seeds below LEAST datasets), corrected by Holm
-    floor: float  # the least that p could have been with this number of datasets and tests
+    floor: float  # the least that p could have been with these numbers of datasets (or seeds) and tests
     pairs: int
     datasets: int
 
@@ -211,17 +211,18 @@ def compare(scores: Scores, pairs: Sequence[tuple[str, str]], equal: float = EQU
             found.append((method, other, groups))
     units = [[fmean(g) for g in gs] if len(gs) >= LEAST else [d for g in gs for d in g] for *_, gs in found]
     corrected = holm([wilcoxon(u) for u in units])
+    least = holm([wilcoxon_floor(len(u)) for u in units])
     return [
         Comparison(
             method,
             other,
             hierarchical(groups, equal),
             p,
-            min(1.0, len(found) * wilcoxon_floor(len(unit))),
+            floor,
             sum(map(len, groups)),
             len(groups),
         )
-        for (method, other, groups), unit, p in zip(found, units, corrected, strict=True)
+        for (method, other, groups), p, floor in zip(found, corrected, least, strict=True)
     ]
 
 
