@@ -257,6 +257,19 @@ def test_groupdro_moves_its_weights_as_the_rule_says(batch: Batch) -> None:
     assert "log_weight" in network.state_dict()
 
 
+def test_groupdros_weights_carry_no_gradient(batch: Batch) -> None:
+    """The network descends the weighted risks; it must not move the weights, which climb them."""
+    method = make("groupdro", {"rate": 2.0})
+    network = network_of(method, 2)
+    assert isinstance(network, GroupNetwork)
+    env = torch.arange(batch.num_graphs) % 2
+    worst = method.loss(network, batch, Step(side={"env": env}))["worst"]
+    risks = by_environment(cross_entropy(network(batch), batch.y, reduction="none"), env)
+    fixed = network.log_weight.exp().tolist()
+    expected = fixed[0] * risks[0] + fixed[1] * risks[1]
+    torch.testing.assert_close(gradient_of(worst, network), gradient_of(expected, network))
+
+
 def test_reversal_turns_the_gradient_around() -> None:
     x = torch.tensor([1.0, -2.0], requires_grad=True)
     y = reverse(x, 0.5)
@@ -342,6 +355,27 @@ def test_matchdg_learns_to_match_and_then_trains(batch: Batch, env: Tensor) -> N
             j = max(others, key=lambda j: float(u[i] @ u[j]))
             total, matched = total + ((z[i] - z[j]) ** 2).mean(), matched + 1
     torch.testing.assert_close(terms["distance"], 3 * total / matched)
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_the_matchers_contrast_by_a_loop(batch: Batch, env: Tensor, epoch: int) -> None:
+    """At first all graphs of the class and another environment are positives, then the nearest; the others
+    in the denominator are those of other classes."""
+    method = make("matchdg", {"match_epochs": 2, "temperature": 0.5})
+    network = network_of(method)
+    assert isinstance(network, MatchNetwork)
+    u, y = normalize(network.match_space(batch), dim=1), batch.y
+    everyone, losses = range(batch.num_graphs), []
+    for i in everyone:
+        positives = [j for j in everyone if y[j] == y[i] and env[j] != env[i]]
+        if epoch and positives:
+            positives = [max(positives, key=lambda j: float((u[i] @ u[j]).detach()))]
+        if positives:
+            others = [j for j in everyone if y[j] != y[i]]
+            total = sum((u[i] @ u[j] / 0.5).exp() for j in positives + others)
+            losses.append(-sum(((u[i] @ u[j] / 0.5).exp() / total).log() for j in positives) / len(positives))
+    terms = method.loss(network, batch, Step(epoch, side={"env": env}))
+    torch.testing.assert_close(terms["match"], sum(losses) / len(losses))
 
 
 def test_cnc_contrasts_across_the_references_predictions(batch: Batch) -> None:
