@@ -85,6 +85,16 @@ def test_a_method_has_its_own_terms_only(name: str, batch: Batch, env: Tensor) -
     assert set(method.loss(network_of(method), batch, step)) == TERMS[name]
 
 
+@pytest.mark.parametrize("name", ["erm", "dann", "coral", "matchdg"])
+def test_their_risk_is_the_mean_over_graphs_and_nothing_else(name: str, batch: Batch, env: Tensor) -> None:
+    method = make(name)
+    network = network_of(method)
+    logits = network(batch)
+    slow = sum(cross_entropy(logits[i], batch.y[i]) for i in range(batch.num_graphs)) / batch.num_graphs
+    terms = method.loss(network, batch, Step(**LATE, side={"env": env}))
+    torch.testing.assert_close(terms["risk"], slow)
+
+
 @pytest.mark.parametrize("name", [n for n in TERMS if n != "erm"])
 def test_hundreds_of_environments_stay_finite(name: str, batch: Batch) -> None:
     method = make(name)

@@ -1,7 +1,7 @@
 """All statistics of the library: intervals, comparisons, corrected tests and ranks.
 
-Tables, figures, the advice of `ciga fit` and the data check use these functions and no others. Scores are
-repeated over seeds, and seeds over datasets. Below `LEAST` seeds nothing has an interval, a rank or a winner.
+Tables, figures, the advice of `ciga fit` and the data check use these functions. Scores are repeated over
+seeds, and seeds over datasets. Below `LEAST` seeds nothing has an interval, a rank or a winner.
 """
 
 from __future__ import annotations
