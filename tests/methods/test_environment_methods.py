@@ -195,6 +195,16 @@ def test_eiil_assigns_samples_not_labels_and_takes_any_logits() -> None:
     assert infer_environments(logits + 100, y).equal(env)  # logits are no log-probabilities
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_one_of_eiils_environments_holds_mistakes_only(classes: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(500, classes, generator=generator)
+    y = torch.randint(classes, (500,), generator=generator)
+    mistake, env = logits.argmax(1) != y, infer_environments(logits, y).bool()
+    assert bool(mistake[env].all())
+    assert torch.equal(mistake, env) == (classes == 2)
+
+
 def test_eiil_takes_the_risk_over_samples_and_the_penalty_over_environments(batch: Batch) -> None:
     """The reference's mistakes are few: as one of two environments they must not be half of the risk."""
     env = (torch.arange(batch.num_graphs) < 3).long()
