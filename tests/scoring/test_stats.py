@@ -141,7 +141,7 @@ def test_no_p_value_is_below_its_floor_and_each_floor_is_reached() -> None:
     """Holm multiplies the smallest p most: what a pair on few datasets can reach depends on the others."""
     shared = {"erm": 8, "few": 3, "some": 5, "many": 8}
     scores = {
-        m: {str(d): {s: (m != "erm") * (1.0 + 0.1 * d) for s in (1, 2, 3)} for d in range(n)}
+        m: {str(d): dict.fromkeys((1, 2, 3), (m != "erm") * (1.0 + 0.1 * d)) for d in range(n)}
         for m, n in shared.items()
     }
     found = stats.compare(scores, [(m, "erm") for m in ("few", "some", "many")])

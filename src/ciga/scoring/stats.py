@@ -119,7 +119,7 @@ def widened(centre: float, draws: Floats, units: int, freedom: int | None = None
     """Bootstrap draws as wide as Student's t would have them; NaN below `LEAST` units.
 
     Drawn from n units, they have (n - 1)/n of the variance and the tails of a normal: a "95 %" interval of
-    five units covers 87 %. `freedom` is the degrees of freedom of the spread, if it is not `units` - 1.
+    five units covers 87 %.
 
     Args:
         centre: The value that the draws scatter around.
