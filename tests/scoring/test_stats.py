@@ -137,6 +137,23 @@ def test_compare_pairs_by_dataset_and_seed() -> None:
     assert found[0].p == pytest.approx(found[0].floor) == pytest.approx(10 / 32)
 
 
+def test_seeds_are_paired() -> None:
+    """A hard seed is hard for both: what is common to both cancels, in the interval as in the mean."""
+    hard = {1: 0.0, 2: 0.3, 3: -0.2, 4: 0.1}
+    scores = {
+        m: {d: {s: v + more for s, v in hard.items()} for d in "xy"} for m, more in (("a", 0.0), ("b", 0.05))
+    }
+    scores["b"] = {d: dict(reversed(found.items())) for d, found in scores["b"].items()}  # in any order
+    (found,) = stats.compare(scores, [("b", "a")])
+    assert found.verdict["low"] == pytest.approx(0.05)
+    assert found.verdict["high"] == pytest.approx(0.05)
+
+
+def test_one_point_is_no_difference() -> None:
+    for difference, said in ((0.0099, "equal"), (0.0101, "better"), (-0.0099, "equal"), (-0.0101, "worse")):
+        assert stats.judge(difference, np.full(50, difference))[said] == 1
+
+
 def test_no_p_value_is_below_its_floor_and_each_floor_is_reached() -> None:
     """Holm multiplies the smallest p most: what a pair on few datasets can reach depends on the others."""
     shared = {"erm": 8, "few": 3, "some": 5, "many": 8}
