@@ -152,6 +152,19 @@ def test_ib_irm_weighs_each_penalty_by_its_own_weight(batch: Batch, env: Tensor)
     torch.testing.assert_close(found[2]["bottleneck"], found[0]["bottleneck"])
 
 
+@pytest.mark.parametrize(
+    ("name", "term"),
+    [("irm", "irm"), ("vrex", "variance"), ("ib-irm", "irm"), ("ib-irm", "bottleneck"), ("eiil", "irm")],
+)
+def test_a_penalty_waits_as_many_steps_as_it_is_told(name: str, term: str, batch: Batch, env: Tensor) -> None:
+    method = make(name, {"delay": 5})
+    network = network_of(method)
+    found = [
+        float(method.loss(network, batch, Step(number=n, side={"env": env}))[term].detach()) for n in (4, 5)
+    ]
+    assert found[0] == 0 < found[1]
+
+
 # ---------------------------------------------------------------- EIIL
 
 
