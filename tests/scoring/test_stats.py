@@ -149,6 +149,11 @@ def test_seeds_are_paired() -> None:
     assert found.verdict["high"] == pytest.approx(0.05)
 
 
+def test_a_dataset_with_more_seeds_weighs_no_more() -> None:
+    found = stats.hierarchical([[0.2] * 3, [0.0] * 12])
+    assert [found[key] for key in ("difference", "low", "high")] == pytest.approx([0.1] * 3)
+
+
 def test_one_point_is_no_difference() -> None:
     for difference, said in ((0.0099, "equal"), (0.0101, "better"), (-0.0099, "equal"), (-0.0101, "worse")):
         assert stats.judge(difference, np.full(50, difference))[said] == 1
