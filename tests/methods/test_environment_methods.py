@@ -352,6 +352,16 @@ def test_coral_aligns_every_pair_of_environments(groups: str) -> None:
             torch.testing.assert_close(*gradients)
 
 
+def test_corals_penalty_weighs_means_and_covariances_alike(batch: Batch, env: Tensor) -> None:
+    method = make("coral", {"penalty": 7.0})
+    network = network_of(method)
+    assert isinstance(network, GraphNetwork)
+    terms = method.loss(network, batch, Step(side={"env": env}))
+    for name, slow in zip(("mean", "covariance"), slow_moments(network.represent(batch), env), strict=True):
+        assert slow > 1e-6
+        torch.testing.assert_close(terms[name], 7 * slow, rtol=1e-4, atol=1e-8)
+
+
 # ---------------------------------------------------------------- MatchDG, CnC
 
 

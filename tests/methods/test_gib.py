@@ -118,6 +118,27 @@ def test_players_and_terms(splits: Splits) -> None:
             assert bool((gradient != 0).any()), name
 
 
+def test_the_objective_is_what_its_equation_says(splits: Splits) -> None:
+    """The risk is of the subgraph; the network lowers the information that the critic raises."""
+    method, network = make("gib", {"penalty": 3.0, "connect": 0.5}), build(splits).eval()
+    with torch.no_grad():  # a critic that says something
+        for layer in network.critic.values():
+            layer.weight.mul_(20)
+    batch = splits.train.batch(slice(None))
+    logit, part, whole = network.embed(batch)
+    logits, y = network.head(part), batch.y.tolist()
+    risk = sum(logits[i].logsumexp(0) - logits[i, c] for i, c in enumerate(y)) / len(y)
+    information = network.information(part, whole)
+    assert abs(float(information.detach())) > 0.01
+    expected = {
+        "risk": risk,
+        "information": 3.0 * information,
+        "connectivity": 0.5 * connectivity(logit.sigmoid(), batch),
+    }
+    torch.testing.assert_close(method.loss(network, batch, Step()), expected)
+    torch.testing.assert_close(method.critic_loss(network, batch, Step()), -information)
+
+
 def test_one_graph_and_no_edges(splits: Splits) -> None:
     method, network = make("gib"), build(splits)
     terms = method.loss(network, splits.train.batch([0]), Step())

@@ -154,6 +154,14 @@ def test_a_dataset_with_more_seeds_weighs_no_more() -> None:
     assert [found[key] for key in ("difference", "low", "high")] == pytest.approx([0.1] * 3)
 
 
+def test_two_datasets_have_the_freedom_of_all_their_seeds() -> None:
+    """Fixed datasets of five seeds each: a spread known with 2 x 4 degrees of freedom."""
+    group = [-2.0, -1.0, 0.0, 1.0, 2.0]
+    found = stats.hierarchical([group, group])
+    half = student.ppf(0.975, 8) * np.std(group, ddof=1) / sqrt(2 * 5)
+    assert (found["high"] - found["low"]) / 2 == pytest.approx(half, rel=0.06)
+
+
 def test_one_point_is_no_difference() -> None:
     for difference, said in ((0.0099, "equal"), (0.0101, "better"), (-0.0099, "equal"), (-0.0101, "worse")):
         assert stats.judge(difference, np.full(50, difference))[said] == 1

@@ -178,6 +178,16 @@ def test_random_edges_inside_the_motif_are_dropped_and_not_redrawn():
     assert abs(added.mean() - 4 / 10) < 5 * np.sqrt(0.24 / 2000)
 
 
+def test_random_edges_are_a_share_of_all_edges_the_motifs_included():
+    """A line of 95 nodes, a house and the edge between them have 101: five more, not the four of 95."""
+    zero = np.zeros(300, dtype=np.int64)
+    line = [BASES["path"].make(95)]
+    got = plant(line, [MOTIFS["house"]], zero, zero, np.random.default_rng(0), extra=0.05, both_ways=False)
+    added = np.diff(got.edge_ptr) - (94 + 6 + 1)
+    assert added.max() == 5
+    assert (added == 5).mean() > 0.9  # the others lost one that fell into the motif
+
+
 def test_runs_on_the_corrected_graphs_have_another_hash():
     """Records made on the graphs of the first edition are not taken for runs on these."""
     from dataclasses import replace
