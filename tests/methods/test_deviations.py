@@ -71,6 +71,20 @@ def test_what_methods_md_says_of_penalties_is_what_the_code_does() -> None:
     assert not torch.isclose(squares.sum(), squares.mean())
 
 
+def test_methods_md_has_every_method_and_every_option_of_its_own() -> None:
+    text = (DOCS / "methods.md").read_text()
+    told: dict[str, set[str]] = {}
+    for first, last in re.findall(r"^\| (`[^|]*`) \|.*\| ([^|]*) \|$", text, re.MULTILINE):
+        for name in set(re.findall(r"`([a-z0-9-]+)`", first)) & set(methods):
+            told[name] = set(re.findall(r"`(\w+)`", last)) | told.get(name, set())
+    assert set(told) == set(methods)
+    for name in methods:
+        own = set(options.fields_of(methods[name])) & set(vars(methods[name]).get("__annotations__", {}))
+        assert own <= told[name], name
+        of_row = {o for m in methods if told[m] == told[name] for o in options.fields_of(methods[m])}
+        assert told[name] <= of_row, name
+
+
 def test_a_minibatch_makes_irms_penalty_larger() -> None:
     """The bias that the page states: where the gradient over all data is 0, that of a batch is not."""
     generator = torch.Generator().manual_seed(0)

@@ -85,6 +85,16 @@ def test_a_method_has_its_own_terms_only(name: str, batch: Batch, env: Tensor) -
     assert set(method.loss(network_of(method), batch, step)) == TERMS[name]
 
 
+@pytest.mark.parametrize("name", ["erm", "dann", "coral", "matchdg"])
+def test_their_risk_is_the_mean_over_graphs_and_nothing_else(name: str, batch: Batch, env: Tensor) -> None:
+    method = make(name)
+    network = network_of(method)
+    logits = network(batch)
+    slow = sum(cross_entropy(logits[i], batch.y[i]) for i in range(batch.num_graphs)) / batch.num_graphs
+    terms = method.loss(network, batch, Step(**LATE, side={"env": env}))
+    torch.testing.assert_close(terms["risk"], slow)
+
+
 @pytest.mark.parametrize("name", [n for n in TERMS if n != "erm"])
 def test_hundreds_of_environments_stay_finite(name: str, batch: Batch) -> None:
     method = make(name)
@@ -142,6 +152,19 @@ def test_ib_irm_weighs_each_penalty_by_its_own_weight(batch: Batch, env: Tensor)
     torch.testing.assert_close(found[2]["bottleneck"], found[0]["bottleneck"])
 
 
+@pytest.mark.parametrize(
+    ("name", "term"),
+    [("irm", "irm"), ("vrex", "variance"), ("ib-irm", "irm"), ("ib-irm", "bottleneck"), ("eiil", "irm")],
+)
+def test_a_penalty_waits_as_many_steps_as_it_is_told(name: str, term: str, batch: Batch, env: Tensor) -> None:
+    method = make(name, {"delay": 5})
+    network = network_of(method)
+    found = [
+        float(method.loss(network, batch, Step(number=n, side={"env": env}))[term].detach()) for n in (4, 5)
+    ]
+    assert found[0] == 0 < found[1]
+
+
 # ---------------------------------------------------------------- EIIL
 
 
@@ -185,6 +208,16 @@ def test_eiil_assigns_samples_not_labels_and_takes_any_logits() -> None:
     assert infer_environments(logits + 100, y).equal(env)  # logits are no log-probabilities
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_one_of_eiils_environments_holds_mistakes_only(classes: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(500, classes, generator=generator)
+    y = torch.randint(classes, (500,), generator=generator)
+    mistake, env = logits.argmax(1) != y, infer_environments(logits, y).bool()
+    assert bool(mistake[env].all())
+    assert torch.equal(mistake, env) == (classes == 2)
+
+
 def test_eiil_takes_the_risk_over_samples_and_the_penalty_over_environments(batch: Batch) -> None:
     """The reference's mistakes are few: as one of two environments they must not be half of the risk."""
     env = (torch.arange(batch.num_graphs) < 3).long()
@@ -220,6 +253,22 @@ def test_no_ood_label_reaches_the_reference(name: str) -> None:
     assert not torch.equal(found[0], found[2])
 
 
+def test_the_reference_is_asked_without_dropout() -> None:
+    """Dropout makes mistakes of its own: environments and pairs would be chance."""
+    splits = load("spmotif-struc", train_per_class=8, val_per_class=4, test_per_class=2)
+    said: list[Tensor] = []
+
+    class Spy(methods["cnc"]):  # type: ignore[misc]
+        def prepare(self, context: Context) -> dict[str, Tensor]:
+            network = context.reference(1)
+            said.extend(context.predict(network) for _ in range(2))
+            assert not network.training
+            return super().prepare(context)
+
+    fit(Spy(), splits, backbone=Backbone(layers=2, width=8, dropout=0.5), training=Training(epochs=1))
+    assert torch.equal(*said)
+
+
 # ---------------------------------------------------------------- GroupDRO, DANN
 
 
@@ -239,6 +288,19 @@ def test_groupdro_moves_its_weights_as_the_rule_says(batch: Batch) -> None:
         torch.testing.assert_close(worst, expected)
         torch.testing.assert_close(network.log_weight.exp(), torch.tensor(weight))
     assert "log_weight" in network.state_dict()
+
+
+def test_groupdros_weights_carry_no_gradient(batch: Batch) -> None:
+    """The network descends the weighted risks; it must not move the weights, which climb them."""
+    method = make("groupdro", {"rate": 2.0})
+    network = network_of(method, 2)
+    assert isinstance(network, GroupNetwork)
+    env = torch.arange(batch.num_graphs) % 2
+    worst = method.loss(network, batch, Step(side={"env": env}))["worst"]
+    risks = by_environment(cross_entropy(network(batch), batch.y, reduction="none"), env)
+    fixed = network.log_weight.exp().tolist()
+    expected = fixed[0] * risks[0] + fixed[1] * risks[1]
+    torch.testing.assert_close(gradient_of(worst, network), gradient_of(expected, network))
 
 
 def test_reversal_turns_the_gradient_around() -> None:
@@ -290,6 +352,16 @@ def test_coral_aligns_every_pair_of_environments(groups: str) -> None:
             torch.testing.assert_close(*gradients)
 
 
+def test_corals_penalty_weighs_means_and_covariances_alike(batch: Batch, env: Tensor) -> None:
+    method = make("coral", {"penalty": 7.0})
+    network = network_of(method)
+    assert isinstance(network, GraphNetwork)
+    terms = method.loss(network, batch, Step(side={"env": env}))
+    for name, slow in zip(("mean", "covariance"), slow_moments(network.represent(batch), env), strict=True):
+        assert slow > 1e-6
+        torch.testing.assert_close(terms[name], 7 * slow, rtol=1e-4, atol=1e-8)
+
+
 # ---------------------------------------------------------------- MatchDG, CnC
 
 
@@ -326,6 +398,27 @@ def test_matchdg_learns_to_match_and_then_trains(batch: Batch, env: Tensor) -> N
             j = max(others, key=lambda j: float(u[i] @ u[j]))
             total, matched = total + ((z[i] - z[j]) ** 2).mean(), matched + 1
     torch.testing.assert_close(terms["distance"], 3 * total / matched)
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_the_matchers_contrast_by_a_loop(batch: Batch, env: Tensor, epoch: int) -> None:
+    """At first all graphs of the class and another environment are positives, then the nearest; the others
+    in the denominator are those of other classes."""
+    method = make("matchdg", {"match_epochs": 2, "temperature": 0.5})
+    network = network_of(method)
+    assert isinstance(network, MatchNetwork)
+    u, y = normalize(network.match_space(batch), dim=1), batch.y
+    everyone, losses = range(batch.num_graphs), []
+    for i in everyone:
+        positives = [j for j in everyone if y[j] == y[i] and env[j] != env[i]]
+        if epoch and positives:
+            positives = [max(positives, key=lambda j: float((u[i] @ u[j]).detach()))]
+        if positives:
+            others = [j for j in everyone if y[j] != y[i]]
+            total = sum((u[i] @ u[j] / 0.5).exp() for j in positives + others)
+            losses.append(-sum(((u[i] @ u[j] / 0.5).exp() / total).log() for j in positives) / len(positives))
+    terms = method.loss(network, batch, Step(epoch, side={"env": env}))
+    torch.testing.assert_close(terms["match"], sum(losses) / len(losses))
 
 
 def test_cnc_contrasts_across_the_references_predictions(batch: Batch) -> None:

@@ -118,6 +118,26 @@ def test_players_and_terms(splits: Splits) -> None:
             assert bool((gradient != 0).any()), name
 
 
+def test_the_objective_is_what_its_equation_says(splits: Splits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The risk is of the subgraph; the network lowers the information that the critic raises."""
+    method, network = make("gib", {"penalty": 3.0, "connect": 0.5}), build(splits)
+    batch = splits.train.batch(slice(None))
+    graphs = batch.num_graphs
+    logit, part, whole = torch.randn(batch.num_nodes), torch.randn(graphs, 8), torch.randn(graphs, 8)
+    monkeypatch.setattr(network, "embed", lambda batch: (logit, part, whole))
+    logits, y = network.head(part), batch.y.tolist()
+    risk = sum(logits[i].logsumexp(0) - logits[i, c] for i, c in enumerate(y)) / len(y)
+    information = network.information(part, whole)
+    assert abs(float(information.detach())) > 1e-3
+    expected = {
+        "risk": risk,
+        "information": 3.0 * information,
+        "connectivity": 0.5 * connectivity(logit.sigmoid(), batch),
+    }
+    torch.testing.assert_close(method.loss(network, batch, Step()), expected)
+    torch.testing.assert_close(method.critic_loss(network, batch, Step()), -information)
+
+
 def test_one_graph_and_no_edges(splits: Splits) -> None:
     method, network = make("gib"), build(splits)
     terms = method.loss(network, splits.train.batch([0]), Step())

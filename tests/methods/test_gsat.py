@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
-from ciga.data import load
+from ciga.data import Batch, load
 from ciga.errors import UsageError
 from ciga.graphs.splits import Splits
 from ciga.methods.base import Step, make
@@ -63,6 +64,29 @@ def test_noise_in_training_none_in_evaluation(splits: Splits) -> None:
     first, second = (method.loss(network, batch, Step())["risk"] for _ in range(2))
     assert float(first.detach()) != float(second.detach())
     torch.testing.assert_close(network(batch), network(batch), rtol=0, atol=0)
+
+
+def test_the_noise_is_that_of_a_binary_concrete_variable(
+    splits: Splits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the sigmoid, times the temperature: the edge's logit and a standard logistic variable."""
+    method, network = build(splits, temperature=0.5)
+    network.eval()
+    batch, seen = splits.train.batch(slice(None)), []
+    score, plain = network.score(batch).detach(), network.predict
+
+    def predict(batch: Batch, attention: torch.Tensor) -> torch.Tensor:
+        seen.append(attention.detach().double())
+        return plain(batch, attention)
+
+    monkeypatch.setattr(network, "predict", predict)
+    for _ in range(60):
+        method.loss(network, batch, Step())
+    noise = (0.5 * torch.stack(seen).logit(eps=1e-12) - score).flatten()
+    assert abs(float(noise.mean())) < 5 * math.pi / math.sqrt(3 * noise.numel())
+    assert float(noise.var()) == pytest.approx(math.pi**2 / 3, rel=0.1)
+    drawn = (torch.stack(seen) > 0.5).double().mean()  # an edge is in as often as its probability says
+    assert float(drawn) == pytest.approx(float(score.sigmoid().mean()), abs=0.02)
 
 
 def test_passes_keep_their_own_statistics(splits: Splits) -> None:

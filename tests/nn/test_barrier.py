@@ -83,13 +83,17 @@ def graphs_with(rest: int) -> tuple[list[Data], list[Tensor]]:
 
 @cache
 def chosen_by_hand(rest: int, once: bool, scores: int) -> tuple[Batch, Partition]:
-    """The graphs, and G_c with scores that are the same for every rest; `scores` gives others."""
+    """The graphs, and G_c with scores that are the same for every rest; `scores` gives others.
+
+    They bring the walks of the whole graphs along, as in training: those must not reach the part.
+    """
     graphs, kept = graphs_with(rest)
     if once:
         for graph in graphs:
             half = graph.edge_index.size(1) // 2
             graph.edge_index, graph.edge_attr = graph.edge_index[:, :half], graph.edge_attr[:half]
     batch = batch_of(graphs)
+    batch.walks = batch.return_probabilities(6)
     chosen = torch.zeros(batch.num_pairs, dtype=torch.bool)
     score = torch.randn(batch.num_pairs, generator=torch.Generator().manual_seed(rest))
     for graph, mask in enumerate(kept):

@@ -480,6 +480,19 @@ def test_unequal_terms_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_method_that_had_more_trials_before_is_refused(tmp_path: Path) -> None:
+    """The best of three against the best of two: no equal terms, whatever the heading says."""
+    common = Search("spmotif-struc", "", over={"lr": [1e-3, 3e-3, 1e-2]}, data=DATA)
+    tasks = [replace(t, settings={**FIXED, "epochs": 1}) for t in tune.searches(common, ["erm", "irm"])]
+    journal, runs = tmp_path / "journal", tmp_path / "runs"
+    tune.tune_methods(tasks[:1], journal, 3, runs, device="cpu")
+    with pytest.raises(UsageError, match=r"but erm has had 3 in .*: use --trials 3, or a new file"):
+        tune.tune_methods(tasks, journal, 2, runs, device="cpu")
+    assert {record["method"] for record in Runs(runs)} == {"erm"}
+    found = tune.tune_methods(tasks, journal, 3, runs, device="cpu")
+    assert [sum(tune.counts(made).values()) for made in found.values()] == [3, 3]
+
+
 def test_the_methods_own_grid_beside_named_settings() -> None:
     found = task(over={"grid": None, "lr": [1e-3, 3e-3]}).values()
     assert {"alpha", "beta", "size", "lr"} <= set(found)

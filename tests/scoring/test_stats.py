@@ -137,6 +137,49 @@ def test_compare_pairs_by_dataset_and_seed() -> None:
     assert found[0].p == pytest.approx(found[0].floor) == pytest.approx(10 / 32)
 
 
+def test_seeds_are_paired() -> None:
+    """A hard seed is hard for both: what is common to both cancels, in the interval as in the mean."""
+    hard = {1: 0.0, 2: 0.3, 3: -0.2, 4: 0.1}
+    scores = {
+        m: {d: {s: v + more for s, v in hard.items()} for d in "xy"} for m, more in (("a", 0.0), ("b", 0.05))
+    }
+    scores["b"] = {d: dict(reversed(found.items())) for d, found in scores["b"].items()}  # in any order
+    (found,) = stats.compare(scores, [("b", "a")])
+    assert found.verdict["low"] == pytest.approx(0.05)
+    assert found.verdict["high"] == pytest.approx(0.05)
+
+
+def test_a_dataset_with_more_seeds_weighs_no_more() -> None:
+    found = stats.hierarchical([[0.2] * 3, [0.0] * 12])
+    assert [found[key] for key in ("difference", "low", "high")] == pytest.approx([0.1] * 3)
+
+
+def test_two_datasets_have_the_freedom_of_all_their_seeds() -> None:
+    """Fixed datasets of five seeds each: a spread known with 2 x 4 degrees of freedom."""
+    group = [-2.0, -1.0, 0.0, 1.0, 2.0]
+    found = stats.hierarchical([group, group])
+    half = student.ppf(0.975, 8) * np.std(group, ddof=1) / sqrt(2 * 5)
+    assert (found["high"] - found["low"]) / 2 == pytest.approx(half, rel=0.06)
+
+
+def test_one_point_is_no_difference() -> None:
+    for difference, said in ((0.0099, "equal"), (0.0101, "better"), (-0.0099, "equal"), (-0.0101, "worse")):
+        assert stats.judge(difference, np.full(50, difference))[said] == 1
+
+
+def test_no_p_value_is_below_its_floor_and_each_floor_is_reached() -> None:
+    """Holm multiplies the smallest p most: what a pair on few datasets can reach depends on the others."""
+    shared = {"erm": 8, "few": 3, "some": 5, "many": 8}
+    scores = {
+        m: {str(d): dict.fromkeys((1, 2, 3), (m != "erm") * (1.0 + 0.1 * d)) for d in range(n)}
+        for m, n in shared.items()
+    }
+    found = stats.compare(scores, [(m, "erm") for m in ("few", "some", "many")])
+    # All differences have one sign: 1 x 0.25, 2 x 0.0625, 3 x 0.0078.
+    assert [c.floor for c in found] == pytest.approx([1 / 4, 2 / 16, 3 / 128])
+    assert [c.p for c in found] == pytest.approx([c.floor for c in found])
+
+
 def test_there_is_one_correction_and_one_bootstrap() -> None:
     """AUDIT C11: others use these functions instead of their own."""
     source = Path(stats.__file__).parents[1]

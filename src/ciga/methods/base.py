@@ -35,11 +35,11 @@ class Inference:
 class Step:
     """Where training stands, and what `prepare` found out about the graphs of this batch."""
 
-    epoch: int = 0  # since the weights were new, as is:
-    number: int = 0  # optimisation steps so far
+    epoch: int = 0  # epochs done since the weights were new; each of several `starts` counts its own
+    number: int = 0  # optimisation steps done since then
     total: int = 1  # optimisation steps of all epochs
     side: dict[str, Tensor] = field(default_factory=dict)  # per graph of the batch, [G, ...]
-    own: int | None = None  # graphs whose turn it was; `compose` drew those after them. None: all
+    own: int | None = None  # number of graphs whose turn it was: the first ones. None: all
 
 
 @dataclass

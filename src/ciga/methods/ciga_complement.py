@@ -31,10 +31,10 @@ class CIGAComplement(CIGAv1):
     Its good subgraphs are often those of early epochs, and a strong gamma pulls the base in later: `settle`
     with several `starts` keeps the best of them. Look at the last epoch beside the chosen one.
 
-    CIGAv1 is content with a G_c that tells the classes apart, and "nothing of the others" tells one class
-    from the rest: its motif may stay in G_s. Here what stays behind is read, and pulled into G_c. A base that
-    goes along with the label can be read, too, and is pulled as well: with a large gamma it wins over the
-    motif, above all where the bias is strong.
+    CIGAv1 is content with a G_c that tells the classes apart. One class can be told by the absence of all
+    other motifs; its own motif may then stay in G_s. Here what stays behind is read, and pulled into G_c. A
+    base that goes along with the label can be read, too, and is pulled as well: with a large gamma it wins
+    over the motif, above all where the bias is strong.
 
     With `prior`, + prior * mean_e KL( Bern(p_e) || Bern(1/2) ): an edge without merit keeps the score of a
     coin toss. Otherwise the edges of a class that is told by what it lacks fall to the bottom, from where a

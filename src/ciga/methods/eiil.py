@@ -30,8 +30,9 @@ class EIIL(IRMv1):
     """max_q of IRMv1's penalty at an ERM reference model, then min_f of IRMv1 on q   (Creager et al., 2021).
 
     The reference is trained once, its epoch chosen without OOD labels; the inferred environments stay fixed.
-    The risk is the mean over samples, EIIL's sum_e 1/n sum_i q_ie l_i: one environment is the reference's
-    mistakes, and a mean over environments would train half on those few. The penalty is over environments.
+    The risk is the mean over samples, EIIL's sum_e 1/n sum_i q_ie l_i: one environment holds nothing but
+    mistakes of the reference (with two classes, all of them), and a mean over environments would train half
+    on those few. The penalty is over environments.
     """
 
     summary = "IRM on the two environments an ERM model violates most"

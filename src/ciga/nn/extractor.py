@@ -34,12 +34,11 @@ class Extractor(nn.Module):
     Scorers: `mlp`, the mean over both directions of MLP([h_u ; h_v]) (2d -> 4d -> 1), and `inner`, the
     paper's sigma(Z Z^T) with logit z_u . z_v.
     Budgets: `ratio` keeps the top ceil(size * P) of a graph's P edges, as in the paper's experiments;
-    `count` keeps the top `size` edges, |G_c| <= s_c as in its theory; `capped` keeps that share, but never
-    more edges than of the largest training graph (`most` edges), so |G_c| is bounded and classifies no more
-    than it has seen; `threshold` keeps the edges whose sigmoid(score) is at least `size`.
+    `count` keeps the top `size` edges, |G_c| <= s_c as in its theory; `capped` keeps the
+    top ceil(size * min(P, most)), `most` being the edges of the largest training graph: G_c never has more
+    edges than in training; `threshold` keeps the edges whose sigmoid(score) is at least `size`.
     With `noise`, training keeps the best of score + noise * Gumbel: a sample of edges, the likelier the
-    better they score. What is kept is then never sure to be complete, so each class needs a part of its own,
-    and "nothing of the others" is no longer a sign of one.
+    better they score. A motif is then now and then left out, so its absence is no sure sign of a class.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """All statistics of the library: intervals, comparisons, corrected tests and ranks.
 
-Tables, figures, the advice of `ciga fit` and the data check use these functions and no others. Scores are
-repeated over seeds, and seeds over datasets. Below `LEAST` seeds nothing has an interval, a rank or a winner.
+Tables, figures, the advice of `ciga fit` and the data check use these functions. Scores are repeated over
+seeds, and seeds over datasets. Below `LEAST` seeds nothing has an interval, a rank or a winner.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def widened(centre: float, draws: Floats, units: int, freedom: int | None = None
     """Bootstrap draws as wide as Student's t would have them; NaN below `LEAST` units.
 
     Drawn from n units, they have (n - 1)/n of the variance and the tails of a normal: a "95 %" interval of
-    five units covers 87 %. `freedom` is the degrees of freedom of the spread, if it is not `units` - 1.
+    five units covers 87 %.
 
     Args:
         centre: The value that the draws scatter around.
@@ -186,7 +186,7 @@ class Comparison:
     against: str
     verdict: Verdict
     p: float  # signed-rank test over datasets (over seeds below LEAST datasets), corrected by Holm
-    floor: float  # the least that p could have been with this number of datasets and tests
+    floor: float  # the least that p could have been with these numbers of datasets (or seeds) and tests
     pairs: int
     datasets: int
 
@@ -211,17 +211,18 @@ def compare(scores: Scores, pairs: Sequence[tuple[str, str]], equal: float = EQU
             found.append((method, other, groups))
     units = [[fmean(g) for g in gs] if len(gs) >= LEAST else [d for g in gs for d in g] for *_, gs in found]
     corrected = holm([wilcoxon(u) for u in units])
+    least = holm([wilcoxon_floor(len(u)) for u in units])
     return [
         Comparison(
             method,
             other,
             hierarchical(groups, equal),
             p,
-            min(1.0, len(found) * wilcoxon_floor(len(unit))),
+            floor,
             sum(map(len, groups)),
             len(groups),
         )
-        for (method, other, groups), unit, p in zip(found, units, corrected, strict=True)
+        for (method, other, groups), p, floor in zip(found, corrected, least, strict=True)
     ]
 
 

@@ -152,6 +152,21 @@ def test_joined_graphs_are_the_released_ones_numbers_included(name, variant):
     assert len(seen) == 9
 
 
+def test_every_node_of_the_base_is_as_likely_to_carry_the_motif():
+    """A wheel whose motif always hung on the hub, say, would be another dataset."""
+    bases, zero = shapes("wheel", ((6,), (9,))), np.zeros(6000, dtype=np.int64)
+    which = np.arange(6000) % 2
+    got = plant(bases, [MOTIFS["house"]], which, zero, np.random.default_rng(0), extra=0, both_ways=False)
+    for kind, nodes in enumerate((6, 9)):
+        joined = []
+        for row in np.flatnonzero(which == kind):
+            ends = got.edge_index[:, got.edge_ptr[row] : got.edge_ptr[row + 1]]
+            joined += [u for u, v in ends.T.tolist() if u < nodes <= v]
+        assert len(joined) == 3000
+        share = np.bincount(joined, minlength=nodes) / 3000
+        assert np.abs(share - 1 / nodes).max() < 5 * np.sqrt(1 / nodes / 3000)
+
+
 def test_random_edges_inside_the_motif_are_dropped_and_not_redrawn():
     """A lone node with a path of five on it: four of the ten free pairs lie outside the motif."""
     lone = Shape(1, np.zeros((2, 0), dtype=np.int64))
@@ -161,6 +176,16 @@ def test_random_edges_inside_the_motif_are_dropped_and_not_redrawn():
     added = np.diff(got.edge_ptr) - 5
     assert set(added.tolist()) == {0, 1}
     assert abs(added.mean() - 4 / 10) < 5 * np.sqrt(0.24 / 2000)
+
+
+def test_random_edges_are_a_share_of_all_edges_the_motifs_included():
+    """A line of 95 nodes, a house and the edge between them have 101: five more, not the four of 95."""
+    zero = np.zeros(300, dtype=np.int64)
+    line = [BASES["path"].make(95)]
+    got = plant(line, [MOTIFS["house"]], zero, zero, np.random.default_rng(0), extra=0.05, both_ways=False)
+    added = np.diff(got.edge_ptr) - (94 + 6 + 1)
+    assert added.max() == 5
+    assert (added == 5).mean() > 0.9  # the others lost one that fell into the motif
 
 
 def test_runs_on_the_corrected_graphs_have_another_hash():

@@ -117,8 +117,8 @@ class GammaGIN(Gamma[SubgraphGIN]):
 
     min E[ CE(f(Gamma(G)), Y) ] + penalty * E[ sum_S omega(S, G) || GIN(S) - mean of GIN over G's subgraphs
     shaped like S ||^2 ]: where attributes shift, shape alone should decide. Off by default: where they do
-    not, as in the paper's TU data, the network then learns next to nothing (docs/results.md). The GNN is GIN,
-    whatever the backbone's `conv`; depth and readout are the backbone's (in `published`: two layers, sum).
+    not, as in the paper's TU data, the network then learns next to nothing. The GNN is GIN, whatever the
+    backbone's `conv`; depth and readout are the backbone's (in `published`: two layers, sum).
     """
 
     summary = "densities of k-node subgraphs, encoded by GIN"

@@ -89,7 +89,12 @@ def tune_methods(
                 f"Every method gets {counted(trials, 'trial')}, but {task.method} has only {size} to choose "
                 f"from: use --trials {size}, search more settings with --over, or --space ranges."
             )
-        study(task, storage)  # every mistake of every method, before the first run
+        made = study(task, storage)  # every mistake of every method, before the first run
+        if (before := tried(made, task)) > trials:  # its best would be of more trials than the others'
+            raise UsageError(
+                f"Every method gets {counted(trials, 'trial')}, but {task.method} has had {before} in "
+                f"{storage}: use --trials {before}, or a new file for --storage."
+            )
     found = {}
     for task in tasks:
         say(f"{task.method}: {counted(trials, 'trial')}")
