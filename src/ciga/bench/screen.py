@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -58,6 +59,11 @@ def draw_sheet(sheet: Sheet, console: Console) -> None:
         max([max(map(len, header[j].split("\n"))), *(row[j].cell_len for row in cells)])
         for j in range(len(header))
     ]
+    if (shorter := _short_names(cells, header[0], widths[0])) and len(blocks(widths, console.width)) > len(
+        blocks([shorter, *widths[1:]], console.width)
+    ):  # rather "Oracle" than a second block for one column
+        cells = [[_short(row[0]), *row[1:]] for row in cells]
+        widths[0] = shorter
     for block in blocks(widths, console.width):
         table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
         for j in block:
@@ -95,6 +101,17 @@ def _styled(cell: Text, quiet: bool, usual: int | None) -> Words:
     else:
         style = QUIET if quiet or cell.words == MISSING else ""
     return Words(cell.words, style=style) + Words(seeds, style="dim")
+
+
+def _short(name: Words) -> Words:
+    """`Oracle` for `Oracle (IID)`; a name with its number of seeds stays as it is."""
+    return name[: name.plain.index(" (")] if re.fullmatch(r"\w+ \(\w+\)", name.plain) else name
+
+
+def _short_names(cells: Sequence[Sequence[Words]], header: str, width: int) -> int:
+    """How wide the first column is with short names; 0 where that changes nothing."""
+    shorter = max([len(header), *(_short(row[0]).cell_len for row in cells)])
+    return shorter if shorter < width else 0
 
 
 def _fold(header: str) -> str:

@@ -139,20 +139,46 @@ def _argument(param: Any) -> str:
     return word + ("..." if param.nargs != 1 else "")
 
 
-def _option(param: Any, word: str) -> str:
-    names = ", ".join([*param.opts, *param.secondary_opts])
+def described(command: Any) -> list[tuple[str, str, str, str]]:
+    """Each argument and option of a command: its names, what it takes, its meaning, its default."""
+    words = _types(command.callback) if command.callback else {}
+    found = []
+    for param in command.params:
+        if getattr(param, "hidden", False):
+            continue
+        if param.param_type_name == "argument":
+            found.append((_argument(param), "", param.help or "", ""))
+            continue
+        names = ", ".join([*param.opts, *param.secondary_opts])
+        found.append((names, _word(param, words.get(param.name, "")), _help(param), _default(param)))
+    return found
+
+
+def _word(param: Any, word: str) -> str:
+    """A plain word for what an option takes; nothing for a flag."""
     if getattr(param, "is_flag", False) or param.name == "help":
-        return names
-    return f"{names} {param.metavar or word or 'TEXT'}"
+        return ""
+    return str(param.metavar or word or "TEXT")
+
+
+def _option(param: Any, word: str) -> str:
+    return " ".join([", ".join([*param.opts, *param.secondary_opts]), _word(param, word)]).strip()
+
+
+def _help(param: Any) -> str:
+    return " ".join([param.help or "", *(["(required)"] if param.required else [])])
+
+
+def _default(param: Any) -> str:
+    given = param.default
+    if callable(given) or given is None or isinstance(given, bool) or given in ([], (), ""):
+        return ""
+    return " ".join(map(str, given)) if isinstance(given, list) else str(given)
 
 
 def _meaning(param: Any) -> str:
-    text = param.help or ""
-    given = param.default
-    if callable(given) or given is None or isinstance(given, bool) or given in ([], (), ""):
-        return text
-    said = " ".join(map(str, given)) if isinstance(given, list) else given
-    return f"{text} [default: {said}]"
+    said = _default(param)
+    return _help(param) + (f" [default: {said}]" if said else "")
 
 
 def _types(callback: Any) -> dict[str, str]:

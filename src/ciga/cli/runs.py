@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, RunsDir
-from ciga.cli.screen import again, listing, next_step, tell
+from ciga.cli.screen import again, listing, never_cut, next_step, tell
 from ciga.errors import counted
 
 if TYPE_CHECKING:
@@ -119,7 +119,6 @@ def compare(
 ) -> None:
     """Show runs side by side: what differs, and the scores under their own selection rule."""
     from rich.console import Console
-    from rich.table import Table
 
     records = [one(runs_dir, name) for name in names]
     rows: dict[str, list[str]] = {}
@@ -134,10 +133,7 @@ def compare(
         values = [_short(f.get(key)) for f in flat]
         if len(set(values)) > 1 or key in always:
             rows[key] = values
-    view = Table("", *[r["hash"] for r in records])
-    for column in view.columns[1:]:
-        column.overflow = "fold"
-    view.columns[0].no_wrap = True  # in a narrow terminal the values take more lines, the names are whole
+    view = never_cut(listing("", *[r["hash"][:8] for r in records]))
     for key, values in rows.items():
         view.add_row(key, *values)
     Console().print(view)
