@@ -6,8 +6,8 @@ from typing import Any
 
 START = """# Commands
 
-Every command with what it takes, what it assumes, and an example. Written from the program itself: `ciga COMMAND --help`
-shows the same in a terminal. An option without a default may be left out, unless it says "(required)".
+Every command with its options and an example. The page is written from the program itself, and `ciga COMMAND --help`
+shows the same in a terminal. Words in capitals stand for what you type: `N` for a number, `PATH` for a file or folder.
 
 | exit code | meaning |
 |---:|---|
@@ -52,10 +52,10 @@ def _options(command: Any) -> list[str]:
     rows = [row for row in described(command) if row[0] != "--help"]
     if not rows:
         return []
-    lines = ["", "| argument or option | takes | meaning | default |", "|---|---|---|---|"]
+    lines = ["", "| argument or option | meaning |", "|---|---|"]
     for names, takes, meaning, default in rows:
-        cells = (f"`{names.replace(', ', '`, `')}`", takes, meaning, f"`{default}`" if default else "")
-        lines.append("| " + " | ".join(_text(cell) for cell in cells) + " |")
+        shown = "`, `".join(names.split(", ")) + (f" {takes}" if takes else "")
+        lines.append(f"| `{shown}` | {_text(meaning)}{f' Default: `{default}`.' if default else ''} |")
     return lines
 
 

@@ -166,7 +166,8 @@ def _option(param: Any, word: str) -> str:
 
 
 def _help(param: Any) -> str:
-    return " ".join([param.help or "", *(["(required)"] if param.required else [])])
+    needed = param.required and param.param_type_name == "option"
+    return " ".join([param.help or "", *(["Required."] if needed else [])])
 
 
 def _default(param: Any) -> str:
