@@ -1,4 +1,4 @@
-"""The page of commands says what `--help` says: what an option takes, its default, what is required, an example."""
+"""The page of commands says what `--help` says: types, defaults, what is required, examples."""
 
 from __future__ import annotations
 

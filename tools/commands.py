@@ -6,8 +6,9 @@ from typing import Any
 
 START = """# Commands
 
-Every command with its options and an example. The page is written from the program itself, and `ciga COMMAND --help`
-shows the same in a terminal. Words in capitals stand for what you type: `N` for a number, `PATH` for a file or folder.
+Every command with its options and an example. The page is written from the program itself, and
+`ciga COMMAND --help` shows the same in a terminal. Words in capitals stand for what you type: `N` for a
+number, `PATH` for a file or folder.
 
 | exit code | meaning |
 |---:|---|

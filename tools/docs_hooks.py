@@ -48,7 +48,7 @@ def gallery_page(notebook: Path) -> str:
 
 
 def whole_names(code: re.Match[str]) -> str:
-    """A short name such as `own-data`, and every option in a longer command, does not break at its hyphens."""
+    """A short name such as `own-data`, and every option of a command, does not break at its hyphens."""
     if " " not in code[1] and len(html.unescape(code[1])) <= LONGEST_NAME:
         return f'<code class="option">{code[1]}</code>'
     return OPTION.sub(r'<span class="option">\g<0></span>', code[0])

@@ -29,7 +29,7 @@ from ciga.nn.encoder import Spec
 from ciga.training.ensemble import infer
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
-METHOD = "ciga-complement"
+METHOD = "ciga-v1"
 DATA = {"bias": 0.6, "train_per_class": 500, "val_per_class": 100, "test_per_class": 100}
 SETTINGS = {"epochs": 15}
 STYLE = {"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "ciga", "figure.facecolor": "white"}

@@ -59,11 +59,10 @@ def draw_sheet(sheet: Sheet, console: Console) -> None:
         max([max(map(len, header[j].split("\n"))), *(row[j].cell_len for row in cells)])
         for j in range(len(header))
     ]
-    if (shorter := _short_names(cells, header[0], widths[0])) and len(blocks(widths, console.width)) > len(
-        blocks([shorter, *widths[1:]], console.width)
-    ):  # rather "Oracle" than a second block for one column
-        cells = [[_short(row[0]), *row[1:]] for row in cells]
-        widths[0] = shorter
+    folded = [[_folded(row[0]), *row[1:]] for row in cells]
+    narrow = max(len(header[0]), *(len(line) for row in folded for line in row[0].plain.split("\n")))
+    if len(blocks([narrow, *widths[1:]], console.width)) < len(blocks(widths, console.width)):
+        cells, widths[0] = folded, narrow  # rather a name on two lines than a second block for one column
     for block in blocks(widths, console.width):
         table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
         for j in block:
@@ -103,15 +102,9 @@ def _styled(cell: Text, quiet: bool, usual: int | None) -> Words:
     return Words(cell.words, style=style) + Words(seeds, style="dim")
 
 
-def _short(name: Words) -> Words:
-    """`Oracle` for `Oracle (IID)`; a name with its number of seeds stays as it is."""
-    return name[: name.plain.index(" (")] if re.fullmatch(r"\w+ \(\w+\)", name.plain) else name
-
-
-def _short_names(cells: Sequence[Sequence[Words]], header: str, width: int) -> int:
-    """How wide the first column is with short names; 0 where that changes nothing."""
-    shorter = max([len(header), *(_short(row[0]).cell_len for row in cells)])
-    return shorter if shorter < width else 0
+def _folded(name: Words) -> Words:
+    """A long name on two lines: `Oracle` over `(IID)`."""
+    return Words(re.sub(r" (?=\()|(?<=,) ", "\n ", name.plain, count=1), style=name.style)
 
 
 def _fold(header: str) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from ciga.cli.run import AsJson, RunsDir
 from ciga.cli.screen import again, listing, never_cut, next_step, tell
-from ciga.errors import counted
+from ciga.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from ciga.runs.types import Record
@@ -120,6 +120,8 @@ def compare(
     """Show runs side by side: what differs, and the scores under their own selection rule."""
     from rich.console import Console
 
+    if len(names) < 2:
+        raise UsageError(f"Name another run to set beside {names[0]} (ciga runs lists them).")
     records = [one(runs_dir, name) for name in names]
     rows: dict[str, list[str]] = {}
     always = {"dataset", "method"}
@@ -154,7 +156,7 @@ def export(
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
     """Write records to a file: a table of them, or the records themselves."""
-    from ciga.errors import CigaError, UsageError
+    from ciga.errors import CigaError
     from ciga.files import atomic
 
     found = select(runs_dir, dataset, method, where)
@@ -207,7 +209,6 @@ def select(runs_dir: Path, dataset: str | None, method: str | None, where: Seque
 
 def one(runs_dir: Path, name: str) -> Record:
     """The record whose name begins so."""
-    from ciga.errors import UsageError
     from ciga.runs.records import Runs
 
     found = {r["hash"]: r for r in Runs(runs_dir) if r["hash"].startswith(name)}
