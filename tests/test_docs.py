@@ -25,6 +25,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.page_claims import CLAIMS
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 INSTALLERS = ("make", "git", "python -m venv", "python3 -m venv", "pip", "uv", "source", "cd")
@@ -167,6 +169,7 @@ def test_page_runs(page: Path, tmp_path: Path) -> None:
             target.write_text("\n".join(block.lines) + "\n", encoding="utf-8")
     code, printed = run(script, tmp_path)
     assert code == 0, f"{name(page)} exits with {code} (lines of _page.py are lines of the page):\n{printed}"
+    CLAIMS.get(name(page), lambda folder: None)(tmp_path)
 
 
 LEFT_OUT = [

@@ -4,46 +4,59 @@ from __future__ import annotations
 
 from typing import Any
 
+START = """# Commands
+
+Every command with its options and an example. The page is written from the program itself, and
+`ciga COMMAND --help` shows the same in a terminal. Words in capitals stand for what you type: `N` for a
+number, `PATH` for a file or folder.
+
+| exit code | meaning |
+|---:|---|
+| 0 | done |
+| 1 | failed |
+| 2 | wrong usage |
+| 130 | stopped by Ctrl-C |
+"""
+
 
 def page() -> str:
-    """Every command with its arguments and options, as Markdown."""
+    """Every command with its arguments and options, as Markdown, in the groups of `ciga --help`."""
     import typer
 
     from ciga.cli import app
+    from ciga.cli.help import GROUPS
 
     root: Any = typer.main.get_command(app)
-    lines = [
-        "# Commands",
-        "",
-        "Written from the program itself; `ciga COMMAND --help` shows the same in a terminal.",
-        "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.",
-    ]
-    for name, command in sorted(root.commands.items()):
-        lines += _section(f"ciga {name}", command)
+    lines = [START.rstrip()]
+    for title, names in GROUPS.items():
+        lines += ["", f"## {title}"]
+        for name in names:
+            lines += _section(name, root.commands[name])
     return "\n".join(lines) + "\n"
 
 
-def _section(name: str, command: Any) -> list[str]:
-    if hasattr(command, "commands"):
-        found = ["", f"## {name}", "", _text(command.help)]
-        for sub, inner in sorted(command.commands.items()):
-            found += [line.replace("## ", "### ", 1) for line in _section(f"{name} {sub}", inner)]
-        own = [p for p in command.params if p.name != "help"]
-        return found + _options(own)
-    return ["", f"## {name}", "", _text(command.help), *_options(command.params)]
+def _section(path: str, command: Any) -> list[str]:
+    from ciga.cli.help import EXAMPLES
+
+    found = ["", f"### ciga {path}", "", _text(command.help)]
+    if path in EXAMPLES:
+        found += ["", "```text", *EXAMPLES[path], "```"]
+    found += _options(command)
+    for name, inner in sorted(getattr(command, "commands", {}).items()):
+        found += _section(f"{path} {name}", inner)
+    return found
 
 
-def _options(params: list[Any]) -> list[str]:
-    shown = [p for p in params if not getattr(p, "hidden", False)]
-    if not shown:
+def _options(command: Any) -> list[str]:
+    from ciga.cli.help import described
+
+    rows = [row for row in described(command) if row[0] != "--help"]
+    if not rows:
         return []
     lines = ["", "| argument or option | meaning |", "|---|---|"]
-    for p in shown:
-        options = [*getattr(p, "opts", []), *getattr(p, "secondary_opts", [])]
-        title = (
-            ", ".join(f"`{o}`" for o in options) if p.param_type_name == "option" else f"`{p.name.upper()}`"
-        )
-        lines.append(f"| {title} | {_text(getattr(p, 'help', None))} |")
+    for names, takes, meaning, default in rows:
+        shown = "`, `".join(names.split(", ")) + (f" {takes}" if takes else "")
+        lines.append(f"| `{shown}` | {_text(meaning)}{f' Default: `{default}`.' if default else ''} |")
     return lines
 
 

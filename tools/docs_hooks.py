@@ -11,6 +11,7 @@ from typing import Any
 
 #: A name of an option in running text: it may not break after its hyphens.
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+LONGEST_NAME = 24  # letters
 INLINE = re.compile(r"(?<!<pre>)<code>([^<]*)</code>")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -46,6 +47,13 @@ def gallery_page(notebook: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def whole_names(code: re.Match[str]) -> str:
+    """A short name such as `own-data`, and every option of a command, does not break at its hyphens."""
+    if " " not in code[1] and len(html.unescape(code[1])) <= LONGEST_NAME:
+        return f'<code class="option">{code[1]}</code>'
+    return OPTION.sub(r'<span class="option">\g<0></span>', code[0])
+
+
 def on_page_content(content: str, **_: Any) -> str:
     """Formulas are drawn by the browser itself: no script, nothing fetched. Options stay on one line."""
     from latex2mathml.converter import convert
@@ -53,5 +61,5 @@ def on_page_content(content: str, **_: Any) -> str:
     def drawn(match: re.Match[str]) -> str:
         return convert(html.unescape(match[3]), display="inline" if match[2] == "(" else "block")
 
-    content = INLINE.sub(lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), content)
+    content = INLINE.sub(whole_names, content)
     return FORMULA.sub(drawn, content)

@@ -29,7 +29,7 @@ from ciga.nn.encoder import Spec
 from ciga.training.ensemble import infer
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
-METHOD = "ciga-complement"
+METHOD = "ciga-v1"
 DATA = {"bias": 0.6, "train_per_class": 500, "val_per_class": 100, "test_per_class": 100}
 SETTINGS = {"epochs": 15}
 STYLE = {"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "ciga", "figure.facecolor": "white"}
@@ -128,8 +128,14 @@ def kept_subgraphs(plt: Any, method: Any, networks: Any, splits: Any, model: Any
 
 
 def parts(plt: Any, splits: Any) -> None:
-    """Concepts: G_c and G_s of one training graph."""
-    batch = splits["train"].batch([int((splits["train"].y == 1).nonzero()[0])])
+    """Concepts: G_c and G_s of one training graph, the first house that a single edge joins to its base."""
+    train = splits["train"]
+    for row in (train.y == 1).nonzero().flatten().tolist():
+        batch = train.batch([row])
+        house = torch.zeros(batch.num_nodes, dtype=torch.bool)
+        house[batch.edge_index[:, batch.edge_truth]] = True
+        if int((house[batch.edge_index[0]] & ~house[batch.edge_index[1]]).sum()) == 1:
+            break
     figure, axis = plt.subplots(figsize=(4.6, 3.4), layout="constrained")
     draw_graph(axis, batch.edge_index, batch.num_nodes, torch.zeros_like(batch.edge_truth), batch.edge_truth)
     axis.set_title("G_c: the house (orange). G_s: the rest (grey).")

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 MOST = 400_000  # bytes of a picture
+SLOW = 200_000  # milliseconds: the machine may be busy
 #: What README.md looks like where it is read: a plain page of the usual width.
 PAPER = """<!doctype html><meta charset="utf-8"><base href="{base}"><style>
 body {{ font: 16px/1.5 "Liberation Sans", Arial, sans-serif; color: #1f2328 }}
@@ -77,13 +78,13 @@ def shoot(browser: Any, address: str, name: str, width: int, height: int, scheme
     """
     context = browser.new_context(viewport={"width": width, "height": height or 100}, color_scheme=scheme)
     page = context.new_page()
-    page.goto(address)
+    page.goto(address, timeout=SLOW)
     page.wait_for_timeout(400)
     target = IMAGES / f"{name}.png"
     if height:
-        page.screenshot(path=target)
+        page.screenshot(path=target, timeout=SLOW)
     else:
-        page.locator("pre").screenshot(path=target)
+        page.locator("pre").screenshot(path=target, timeout=SLOW)
     context.close()
     size = target.stat().st_size
     print(f"{target.relative_to(ROOT)}: {size:,} bytes" + (" (too large)" if size > MOST else ""))

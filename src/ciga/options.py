@@ -95,7 +95,7 @@ def convert(cls: type, name: str, value: Any) -> Any:
         else:
             _fail()
     except (TypeError, ValueError):
-        wanted = getattr(kind, "__name__", str(kind))
+        wanted = {int: "whole number", float: "number"}.get(kind) or getattr(kind, "__name__", str(kind))
         raise UsageError(f"{name}={value!r} is not a valid {wanted}.") from None
     _check(name, value, field.metadata)
     return value

@@ -47,6 +47,17 @@ def test_no_score_is_cut(width: int, book: Callable[..., Records]) -> None:
     assert "P better" in text or "better" in text
 
 
+def test_table_one_is_one_block_in_80_columns(book: Callable[..., Records]) -> None:
+    """`Oracle (IID)` was two letters too long, and the ranks stood in a second block below."""
+    table = exhibit("table-spmotif")
+    assert isinstance(table, PaperTable)
+    lines = drawn(table, book(table, {("erm", COLUMNS[0]): [0.5] * 3}), 80).splitlines()
+    assert [line.split()[0] for line in lines if line.split()[-1:] == ["Rank"]] == ["method"]
+    assert any(line.startswith("Oracle  ") for line in lines)
+    wide = drawn(table, book(table, {("erm", COLUMNS[0]): [0.5] * 3}), 200)
+    assert "Oracle (IID)" in wide
+
+
 def test_colour_is_for_the_winner_of_three_seeds(
     book: Callable[..., Records], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,5 +46,5 @@ def test_numbers_are_the_papers() -> None:
     }
     assert paper.exhibit("4", "figure").name == "figure-alpha"
     assert paper.exhibit("11", "figure").name == "figure-failure"
-    with pytest.raises(UsageError, match="figure 1 is not made of runs"):
+    with pytest.raises(UsageError, match="No command makes the paper's figure 1"):
         paper.exhibit("1", "figure")

@@ -76,10 +76,10 @@ def test_what_was_seen_follows_the_scores() -> None:
 
     good = demo.seen([record("erm", 0.5, 0.0), record(demo.OURS, 0.9, 0.95)])
     assert "ERM reaches 50 %" in good
-    assert "did not fall for the base" in good
+    assert "was not misled by the base" in good
     assert "finds the motif" in good
     fair = demo.seen([record("erm", 0.55, 0.0), record(demo.OURS, 0.8, 0.78)])
-    assert "fell less for the base" in fair
+    assert "was misled less by the base" in fair
     assert "finds part of the motif" in fair
     poor = demo.seen([record("erm", 0.5, 0.0), record(demo.OURS, 0.5, 0.4)])
     assert "no clear difference" in poor

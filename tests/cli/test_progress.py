@@ -94,3 +94,19 @@ def test_the_bar_ends_where_early_stopping_does(monkeypatch: pytest.MonkeyPatch)
     assert bar.bar.tasks[0].total == 7
     bar.epoch(row(4, 0.9), 6)
     assert bar.bar.tasks[0].total == 6  # never beyond the most there may be
+
+
+def test_no_score_is_cut_in_a_narrow_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns the last score read `id_val …`."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(Console, "is_terminal", property(lambda self: True))
+    bar = EpochBar("ciga-v2 on spmotif-struc, seed 1")
+    both = {"id_val": {"accuracy": 0.25}, "ood_val": {"accuracy": 0.75}}
+    bar.epoch({"epoch": 4, "terms": {"loss": 15.9}, "metrics": both}, 15)
+    assert "ood_val 0.750" in shown(bar, 80)
+    assert "…" not in shown(bar, 80)
+    assert "loss" not in shown(bar, 80)
+    monkeypatch.setenv("COLUMNS", "120")
+    bar = EpochBar("ciga-v2 on spmotif-struc, seed 1")
+    bar.epoch({"epoch": 4, "terms": {"loss": 15.9}, "metrics": both}, 15)
+    assert "loss 15.900 id_val 0.250 ood_val 0.750" in shown(bar, 120)

@@ -142,7 +142,7 @@ def test_methods_are_listed_with_their_hyper_parameters(command: Command) -> Non
         (["run", "spmotif-struc", "ciga-v2", "--set", "alhpa=3"], "Did you mean alpha"),
         (["run", "spmotif-struc", "erm", "--set", "alpha=3"], "no setting of erm called 'alpha'"),
         (["run", "spmotif-struc", "erm", "--set", "epochs"], "--set takes key=value"),
-        (["run", "spmotif-struc", "erm", "--set", "epochs=many"], "not a valid int"),
+        (["run", "spmotif-struc", "erm", "--set", "epochs=many"], "not a valid whole number"),
         (["run", "spmotif-struc", "erm", "--data", "bias=2"], "bias=2.0 is too large"),
         (["run", "spmotif-struc", "erm", "--data", "motifs=cycle,hose"], "house"),
         (["run", "spmotif-struc", "erm", "--epochs", "0"], "epochs=0 is too small"),

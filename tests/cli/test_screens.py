@@ -238,3 +238,31 @@ def test_an_example_is_of_the_command_it_stands_under() -> None:
     for path, examples in EXAMPLES.items():
         start = "ciga " if path == "ciga" else f"ciga {path}"
         assert all(example.startswith(start) for example in examples), path
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "spmotif-struc", "erm", "--seed=-1"], "It must be at least 0."),
+        (["run", "spmotif-struc", "erm", "--epochs=x"], "It must be a whole number."),
+        (["runn"], "Usage: ciga COMMAND [options]"),
+        (["runs", "compare", "3e2052a5"], "Name another run to set beside 3e2052a5"),
+        (["table", "1", "--format=pdf"], "There is no format 'pdf': use screen, md"),
+        (["explain", "model", "nothere.csv"], "There is no file nothere.csv."),
+        (["predict", "model", "nothere.csv", "--out=-"], "There is no file nothere.csv."),
+    ],
+)
+def test_wrong_words_are_answered_plainly(run: Run, words: list[str], said: str) -> None:
+    code, out, err = run(*words)
+    assert code == 2
+    assert said in " ".join((out + err).split())
+    assert "Input should" not in err
+
+
+def test_a_table_without_a_named_label(run: Run, tmp_path: Path) -> None:
+    """`There is no column called 'label'` did not say how to name it."""
+    (tmp_path / "new.csv").write_text("smiles,active\nCCO,1\nCCC,0\n", encoding="utf-8")
+    for words in (["data", "check", "new.csv"], ["fit", "new.csv", "--out=m"]):
+        code, _, err = run(*words)
+        assert code == 2
+        assert "Name the column to predict with --label." in " ".join(err.split())

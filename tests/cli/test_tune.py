@@ -42,7 +42,7 @@ def test_several_methods_on_equal_terms(run: Run, tmp_path: Path) -> None:
         (["spmotif-struc"], "Name one method, or several with --methods"),
         (["spmotif-struc", "erm", "--methods=erm"], "Name one method, or several with --methods"),
         (["spmotif-struc", "--methods=,"], "--methods is empty"),
-        (["spmotif-struc", "ciga-v1", "--over=alpha=abc"], "not a valid float"),
+        (["spmotif-struc", "ciga-v1", "--over=alpha=abc"], "not a valid number"),
         (["spmotif-struc", "ciga-v1", "--over=alpha=-5"], "too small"),
         (["spmotif-struc", "ciga-v1", "--over=alpha="], "no values to try"),
         (["spmotif-struc", "ciga-v1", "--over=alpha=1", "--over=alpha=2"], "name each setting once"),

@@ -191,4 +191,4 @@ def test_record_and_show_say_what_was_closed(
     code, out, _ = ciga(monkeypatch, capsys, "runs", "show", folder.name, "--runs-dir", tmp_path)
     assert code == 0
     assert json.loads((folder / "record.json").read_text())["closed_features"] == [0, 1, 2, 3]
-    assert "node features closed by their gates: x[0], x[1], x[2], x[3]" in out
+    assert "node features that training switched off: x[0], x[1], x[2], x[3]" in out

@@ -363,11 +363,11 @@ def test_the_lock_of_a_killed_search_does_not_hold_up_the_next(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("over", "words"),
     [
-        ({"alpha": ["abc"]}, "not a valid float"),
+        ({"alpha": ["abc"]}, "not a valid number"),
         ({"alpha": [-5]}, "too small"),
         ({"alpha": [""]}, "no values"),
         ({"alpha": []}, "no values"),
-        ({"layers": [1.5]}, "not a valid int"),
+        ({"layers": [1.5]}, "not a valid whole number"),
         ({"conv": ["gcnn"]}, "not one of"),
     ],
 )

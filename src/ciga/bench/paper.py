@@ -29,7 +29,7 @@ def exhibit(name: str, kind: str = "table") -> Exhibit:
         if not found:
             numbers = sorted(n for e in known.values() if e.name.startswith(kind) for n in e.numbers)
             said = ", ".join(map(str, numbers))
-            raise UsageError(f"The paper's {kind} {name} is not made of runs: use {said}, or a name.")
+            raise UsageError(f"No command makes the paper's {kind} {name}: use {said}, or a name.")
         return found[0]
     name = next((n for n in (name, f"{kind}-{name}", f"figure-{name}") if n in known), name)
     if name not in known:

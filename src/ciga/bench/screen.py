@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -58,6 +59,10 @@ def draw_sheet(sheet: Sheet, console: Console) -> None:
         max([max(map(len, header[j].split("\n"))), *(row[j].cell_len for row in cells)])
         for j in range(len(header))
     ]
+    folded = [[_folded(row[0]), *row[1:]] for row in cells]
+    narrow = max(len(header[0]), *(len(line) for row in folded for line in row[0].plain.split("\n")))
+    if len(blocks([narrow, *widths[1:]], console.width)) < len(blocks(widths, console.width)):
+        cells, widths[0] = folded, narrow  # rather a name on two lines than a second block for one column
     for block in blocks(widths, console.width):
         table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
         for j in block:
@@ -95,6 +100,11 @@ def _styled(cell: Text, quiet: bool, usual: int | None) -> Words:
     else:
         style = QUIET if quiet or cell.words == MISSING else ""
     return Words(cell.words, style=style) + Words(seeds, style="dim")
+
+
+def _folded(name: Words) -> Words:
+    """A long name on two lines: `Oracle` over `(IID)`."""
+    return Words(re.sub(r" (?=\()|(?<=,) ", "\n ", name.plain, count=1), style=name.style)
 
 
 def _fold(header: str) -> str:

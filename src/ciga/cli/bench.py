@@ -24,6 +24,7 @@ from ciga.cli.bench_options import (
     Preset,
     Rows,
     Seeds,
+    form_of,
     names,
     own_of,
     parse_seeds,
@@ -181,6 +182,7 @@ def table(
     from ciga.bench.render import render
     from ciga.bench.tables import fill
 
+    form = form_of(format_, out)
     shown = paper.exhibit(name)
     name = shown.name
     records = records_for(shown, runs_dir, results)
@@ -194,11 +196,6 @@ def table(
         if not wanted and last.seeds and not isinstance(shown, Figure | Statistics):
             wanted = sorted({*shown.seeds, *last.seeds})
     own = own_of(shown, row, column)
-    form = format_
-    if format_ == "auto":
-        form = "screen" if out is None and sys.stdout.isatty() else "md"
-    if form == "screen" and out is not None:
-        raise UsageError("--format screen is for a terminal: with --out use md, latex, html or csv.")
     if isinstance(shown, Statistics):
         from ciga.bench.datasets import statistics_table, statistics_view
 

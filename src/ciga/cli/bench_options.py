@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ciga.cli.screen import again, complete
+from ciga.errors import UsageError
 
 if TYPE_CHECKING:
     from ciga.bench.exhibit import Exhibit, Own
@@ -65,9 +67,21 @@ ALSO = [Path("results")]
 MOST_SEEDS = 1000
 
 
+def form_of(asked: str, out: Path | None) -> str:
+    """How a table is shown; a format that does not exist is refused before any record is read."""
+    from ciga.bench.render import FORMATS
+
+    if asked == "auto":
+        return "screen" if out is None and sys.stdout.isatty() else "md"
+    if asked == "screen" and out is not None:
+        raise UsageError("--format screen is for a terminal: with --out use md, latex, html or csv.")
+    if asked not in ("screen", *FORMATS):
+        raise UsageError(f"There is no format '{asked}': use screen, {', '.join(FORMATS)}.")
+    return asked
+
+
 def parse_seeds(text: str | None) -> list[int]:
     """`1-3,7` -> [1, 2, 3, 7]; None -> []."""
-    from ciga.errors import UsageError
 
     if text is None:
         return []
@@ -181,7 +195,6 @@ def own_of(shown: Exhibit, rows: Sequence[str], columns: Sequence[str]) -> Own:
     """`LABEL=METHOD:key=value,…` and `LABEL=DATASET:key=value,…` as rows and columns of a table."""
     from ciga.bench.exhibit import Column, Own, PaperTable, Row
     from ciga.data.dataset import datasets
-    from ciga.errors import UsageError
 
     if (rows or columns) and not isinstance(shown, PaperTable):
         raise UsageError(f"{shown.name} is not a table of methods: --row and --column are for those.")
@@ -200,7 +213,6 @@ def own_of(shown: Exhibit, rows: Sequence[str], columns: Sequence[str]) -> Own:
 def _own(text: str, flag: str, what: str) -> tuple[str, str, str, dict[str, str]]:
     """`LABEL=NAME:key=value,…` as a key, the label, the name and the options."""
     from ciga import options
-    from ciga.errors import UsageError
 
     label, sign, rest = text.partition("=")
     name, _, pairs = rest.partition(":")

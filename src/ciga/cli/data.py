@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from ciga.graphs.splits import Splits
 
 app = typer.Typer(help="Build, describe and check datasets.", no_args_is_help=True)
+#: How the names of files end that can be read; `which` looks closer.
+TABLES = (".csv", ".tsv", ".txt", ".smi", ".parquet")
+FILES = (*TABLES, ".json", ".jsonl", ".pt", ".safetensors", ".gz", ".xz", ".bz2")
 Name = Annotated[
     str, typer.Argument(help="A dataset (see: ciga datasets).", autocompletion=complete("datasets"))
 ]
@@ -87,7 +92,7 @@ def check(
     json_: AsJson = False,
 ) -> None:
     """Look for leakage between splits, shifts, constant columns and odd environments."""
-    refuse_damaged(Path(name).expanduser())  # before torch is imported
+    refuse_unreadable(name)
     from rich.console import Console
 
     from ciga.cli.progress import epoch_bar
@@ -109,7 +114,8 @@ def check(
         )
     if dataset == "graphs" and "smiles" in asked:
         raise UsageError(f"--smiles is for tables; {name} holds graphs.")
-    splits = _build(dataset, data, {**asked, **({"path": str(path)} if path else {})})
+    with naming_the_label(label):
+        splits = _build(dataset, data, {**asked, **({"path": str(path)} if path else {})})
     with epoch_bar(f"check {name}", enabled=not json_) as bar:
         report = examine(splits, name, bar.data)
     if json_:
@@ -122,6 +128,29 @@ def check(
             same = [w for key, value in asked.items() for w in (f"--{key}", *([value] * (key != "strict")))]
             words = shlex.join(["ciga", "fit", name, *same]) + again(data, plugin)
             next_step(f"{words} --out model", "trains on it")
+
+
+def refuse_missing(name: str | Path) -> None:
+    """Before torch is imported: a file that is not there."""
+    if str(name).lower().endswith(FILES) and not Path(name).expanduser().exists():
+        raise UsageError(f"There is no file {name}.")
+
+
+def refuse_unreadable(name: str) -> None:
+    """Before torch is imported: a file that is not there, or that is small and damaged."""
+    refuse_missing(name)
+    refuse_damaged(Path(name).expanduser())
+
+
+@contextmanager
+def naming_the_label(label: str | None) -> Iterator[None]:
+    """Where no column is called `label` and none was named, the error says which option names it."""
+    try:
+        yield
+    except UsageError as error:
+        if label is None and "called 'label'" in str(error):
+            raise UsageError(f"{error} Name the column to predict with --label.") from None
+        raise
 
 
 def which(name: str) -> tuple[str, Path | None]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ciga.cli.progress import epoch_bar
 from ciga.cli.screen import listing, next_step
+from ciga.errors import counted
 from ciga.explain.draw import gallery
 from ciga.explain.pages import report_runs
 from ciga.files import read_tensors, write_json
@@ -90,7 +91,7 @@ def _table(records: list[Record], seeds: int) -> Table:
         "worst class",
         "edge AUROC",
         "seconds",
-        title=f"{DATASET}, bias 0.9, {seeds} seeds, mean (std), selected by {told}",
+        title=f"{DATASET}, bias 0.9, {counted(seeds, 'seed')}, mean (std), selected by {told}",
     )
     for method in METHODS:
         mine = [r for r in records if r["method"] == method]
@@ -115,8 +116,8 @@ def seen(records: list[Record]) -> str:
         f"On the shifted test ERM reaches {plain:.0f} % and {OURS} {ours:.0f} %, where guessing gives 33 %"
     )
     if ours > plain + 5:
-        fell = "did not fall" if ours >= 90 else "fell less"
-        answers += f": the one that looks at a part of the graph {fell} for the base."
+        misled = "was not misled" if ours >= 90 else "was misled less"
+        answers += f": the one that looks at a part of the graph {misled} by the base."
     else:
         answers += ": no clear difference in this small demo (without --quick there is more to learn from)."
     kept = "finds" if auroc > 0.8 else "finds part of" if auroc > 0.6 else "misses"

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ciga.cli.data import naming_the_label, refuse_unreadable
 from ciga.cli.model import Device, Smiles
 from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, Preset, RunsDir
-from ciga.data.reading.json_graphs import refuse_damaged
 from ciga.errors import UsageError
 
 #: Share of the training rows of a file that is held out to score and calibrate on data like them.
@@ -54,7 +54,7 @@ def fit(
     json_: AsJson = False,
 ) -> None:
     """Train several methods on your data, mix them, and say how far to trust the answer."""
-    refuse_damaged(Path(source).expanduser())  # before torch is imported
+    refuse_unreadable(source)
     from ciga import options
     from ciga.cli.fitted import print_summary
     from ciga.cli.progress import epoch_bar
@@ -69,7 +69,8 @@ def fit(
     for file in plugin:
         load_plugin(file)
     given = {"smiles": smiles, "label": label, "env": env, "split": split}
-    dataset, chosen = _source(source, {k: v for k, v in given.items() if v is not None}, data)
+    with naming_the_label(label):
+        dataset, chosen = _source(source, {k: v for k, v in given.items() if v is not None}, data)
     values: dict[str, Any] = read_settings(settings) if settings else {}
     values |= options.parse_pairs(set_, "--set")
     if epochs is not None:
@@ -78,7 +79,7 @@ def fit(
     names = methods_of(method, mixed)
     known = known_settings([*names, *yardsticks_of(method, names)], values)
     own: dict[str, dict[str, Any]] = {}
-    with epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
+    with naming_the_label(label), epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
         for name in names if tune else ():  # the yardsticks as they come
             own[name] = best_settings(
                 dataset, name, chosen, known[name], preset or "", tune, plugin, runs_dir, device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from pathlib import Path
@@ -60,6 +61,22 @@ EXAMPLES = {
 }
 
 
+#: What the parser says, and the same for a person.
+PLAINLY = {
+    r"Input should be a valid integer.*": "It must be a whole number.",
+    r"Input should be a valid number.*": "It must be a number.",
+    r"Input should be greater than or equal to (\S+)": r"It must be at least \1.",
+    r"Input should be less than or equal to (\S+)": r"It must be at most \1.",
+}
+
+
+def plainly(message: str) -> str:
+    """An error of the parser in plain words; one that is not known stays as it is."""
+    for pattern, plain in PLAINLY.items():
+        message = re.sub(pattern, plain, message)
+    return message
+
+
 class Command(TyperCommand):
     """A command with our help screen; usage lines and errors call an argument what the help calls it."""
 
@@ -68,6 +85,15 @@ class Command(TyperCommand):
         for param in self.params:
             if param.param_type_name == "argument" and param.metavar is None:
                 param.metavar = str(param.name).rstrip("_").upper()
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Read the words that were typed; what is wrong with them is said plainly."""
+        try:
+            return super().make_context(*args, **extra)
+        except Exception as error:
+            if isinstance(getattr(error, "message", None), str) and hasattr(error, "exit_code"):
+                error.message = plainly(error.message)
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line above an error."""
@@ -81,6 +107,10 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A group of commands with our help screen."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line above an error."""
+        return ["COMMAND", "[options]"]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print it; commands stand in the groups above."""
@@ -139,20 +169,47 @@ def _argument(param: Any) -> str:
     return word + ("..." if param.nargs != 1 else "")
 
 
-def _option(param: Any, word: str) -> str:
-    names = ", ".join([*param.opts, *param.secondary_opts])
+def described(command: Any) -> list[tuple[str, str, str, str]]:
+    """Each argument and option of a command: its names, what it takes, its meaning, its default."""
+    words = _types(command.callback) if command.callback else {}
+    found = []
+    for param in command.params:
+        if getattr(param, "hidden", False):
+            continue
+        if param.param_type_name == "argument":
+            found.append((_argument(param), "", param.help or "", ""))
+            continue
+        names = ", ".join([*param.opts, *param.secondary_opts])
+        found.append((names, _word(param, words.get(param.name, "")), _help(param), _default(param)))
+    return found
+
+
+def _word(param: Any, word: str) -> str:
+    """A plain word for what an option takes; nothing for a flag."""
     if getattr(param, "is_flag", False) or param.name == "help":
-        return names
-    return f"{names} {param.metavar or word or 'TEXT'}"
+        return ""
+    return str(param.metavar or word or "TEXT")
+
+
+def _option(param: Any, word: str) -> str:
+    return " ".join([", ".join([*param.opts, *param.secondary_opts]), _word(param, word)]).strip()
+
+
+def _help(param: Any) -> str:
+    needed = param.required and param.param_type_name == "option"
+    return " ".join([param.help or "", *(["Required."] if needed else [])])
+
+
+def _default(param: Any) -> str:
+    given = param.default
+    if callable(given) or given is None or isinstance(given, bool) or given in ([], (), ""):
+        return ""
+    return " ".join(map(str, given)) if isinstance(given, list) else str(given)
 
 
 def _meaning(param: Any) -> str:
-    text = param.help or ""
-    given = param.default
-    if callable(given) or given is None or isinstance(given, bool) or given in ([], (), ""):
-        return text
-    said = " ".join(map(str, given)) if isinstance(given, list) else given
-    return f"{text} [default: {said}]"
+    said = _default(param)
+    return _help(param) + (f" [default: {said}]" if said else "")
 
 
 def _types(callback: Any) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ciga.cli.data import refuse_missing
 from ciga.cli.run import AsJson, Plugins
 from ciga.cli.screen import next_step, offer_export, tell, warn
 from ciga.errors import UsageError, counted
@@ -43,6 +44,8 @@ def predict(
     json_: AsJson = False,
 ) -> None:
     """Predict every row of a file of any size, or one molecule: class, probability, and a shift flag."""
+    if file is not None:
+        refuse_missing(file)
     from ciga.cli.molecule import print_answer
     from ciga.cli.progress import row_counter
     from ciga.models.output import check_output
@@ -65,7 +68,7 @@ def predict(
     if json_:
         typer.echo(json.dumps({**vars(totals), "similarity": totals.nearest}))
         return
-    counts = ", ".join(f"{name} {count:,}" for name, count in sorted(totals.classes.items()))
+    counts = ", ".join(f"{count:,} of class {name}" for name, count in sorted(totals.classes.items()))
     good = max(totals.rows - totals.errors, 1)
     typer.echo(f"{counted(totals.rows, 'row')}: {counts or 'none could be predicted'}.", err=True)
     if totals.errors:
@@ -108,6 +111,8 @@ def explain(
     json_: AsJson = False,
 ) -> None:
     """Show which part of each graph the model looks at, and measure whether that is the reason."""
+    if file is not None:
+        refuse_missing(file)
     from ciga.cli.progress import epoch_bar
     from ciga.data.reading.row_names import row_names
     from ciga.explain.examine import examine

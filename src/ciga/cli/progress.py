@@ -13,7 +13,10 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+from ciga.cli.screen import say
 from ciga.progress import AtMost
+
+TITLE, BAR = 34, 12  # letters of the title, and of the bar
 
 
 class Clock(ProgressColumn):
@@ -38,8 +41,8 @@ class EpochBar:
         self.last = 0.0
         self.stop: Stop | None = None
         self.bar = Progress(
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=34)),
-            BarColumn(bar_width=12),  # without a total it pulses: something is going on
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=TITLE)),
+            BarColumn(bar_width=BAR),  # without a total it pulses: something is going on
             TextColumn("{task.fields[count]}"),
             # In a narrow window the news gives way, not the numbers.
             TextColumn("{task.fields[metrics]}", table_column=Column(no_wrap=True, ratio=1)),
@@ -82,12 +85,20 @@ class EpochBar:
         """Progress of training."""
         loss = sum(row["terms"].values())
         shown = {k: v for k, v in row["metrics"].items() if k.endswith("_val")}
-        text = f"loss {loss:.3f} " + " ".join(f"{k} {v['accuracy']:.3f}" for k, v in shown.items())
+        scores = [f"{k} {v['accuracy']:.3f}" for k, v in shown.items()]
+        news = [f"loss {loss:.3f}", *scores]
         done = row["epoch"] + 1
         last = list(shown.values())[-1]["accuracy"] if shown else 0.0
         end = epochs if self.stop is None else min(epochs, self.stop.end(done, last))
-        self._update(done, end, text)
-        self._line(f"epoch {done}/{epochs} {text}")
+        self._update(done, end, self._fitting(news, len(f"{done}/{end}")))
+        self._line(f"epoch {done}/{epochs} {' '.join(news)}")
+
+    def _fitting(self, news: list[str], count: int) -> str:
+        """The last of the news, as many as the window has room for: none is cut."""
+        room = self.bar.console.width - min(len(self.title), TITLE) - BAR - count - len(" 0:00:00 left") - 3
+        while len(" ".join(news)) > room and len(news) > 1:
+            news = news[1:]
+        return " ".join(news)
 
     def _update(self, done: int, total: int, what: str) -> None:
         if self.bar.tasks[0].total is not None:
@@ -155,9 +166,7 @@ def bench_bar(name: str) -> Iterator[Any]:
         count = f"{ended}/{state.total} runs"
         bar.update(task, completed=ended, total=state.total, count=count, state=f"{left}{failed} {now}")
         if news:
-            console.print(
-                f"[{ended}/{state.total}] {news}; {left}", markup=False, highlight=False, soft_wrap=True
-            )
+            say(console, f"[{ended}/{state.total}] {news}; {left}")
 
     with bar:
         yield watch

@@ -146,7 +146,7 @@ def _show(record: Record, folder: Path) -> None:
     if "closed_features" in record:
         closed = ", ".join(f"x[{column}]" for column in record["closed_features"])
         console.print(
-            f"node features closed by their gates: {closed or 'none'}", markup=False, soft_wrap=True
+            f"node features that training switched off: {closed or 'none'}", markup=False, soft_wrap=True
         )
     console.print(
         f"{record['method']} on {record['dataset']}, seed {record['seed']}: "

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ciga.cli.run import AsJson, RunsDir
-from ciga.cli.screen import again, listing, next_step, tell
-from ciga.errors import counted
+from ciga.cli.screen import again, listing, never_cut, next_step, tell
+from ciga.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from ciga.runs.types import Record
@@ -119,8 +119,9 @@ def compare(
 ) -> None:
     """Show runs side by side: what differs, and the scores under their own selection rule."""
     from rich.console import Console
-    from rich.table import Table
 
+    if len(names) < 2:
+        raise UsageError(f"Name another run to set beside {names[0]} (ciga runs lists them).")
     records = [one(runs_dir, name) for name in names]
     rows: dict[str, list[str]] = {}
     always = {"dataset", "method"}
@@ -134,10 +135,7 @@ def compare(
         values = [_short(f.get(key)) for f in flat]
         if len(set(values)) > 1 or key in always:
             rows[key] = values
-    view = Table("", *[r["hash"] for r in records])
-    for column in view.columns[1:]:
-        column.overflow = "fold"
-    view.columns[0].no_wrap = True  # in a narrow terminal the values take more lines, the names are whole
+    view = never_cut(listing("", *[r["hash"][:8] for r in records]))
     for key, values in rows.items():
         view.add_row(key, *values)
     Console().print(view)
@@ -158,7 +156,7 @@ def export(
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
     """Write records to a file: a table of them, or the records themselves."""
-    from ciga.errors import CigaError, UsageError
+    from ciga.errors import CigaError
     from ciga.files import atomic
 
     found = select(runs_dir, dataset, method, where)
@@ -211,7 +209,6 @@ def select(runs_dir: Path, dataset: str | None, method: str | None, where: Seque
 
 def one(runs_dir: Path, name: str) -> Record:
     """The record whose name begins so."""
-    from ciga.errors import UsageError
     from ciga.runs.records import Runs
 
     found = {r["hash"]: r for r in Runs(runs_dir) if r["hash"].startswith(name)}

@@ -449,7 +449,7 @@ def test_extra_edges_stop_where_there_is_no_room():
         ({"environments": 2, "bias": 0.5, "attribute_bias": 0.95, "bias_spread": 0.2}, "attribute_bias=0.95"),
         ({"train_nodes": "20,10"}, "smallest and the largest"),
         ({"train_nodes": "16,30"}, "no tree has that number of nodes"),
-        ({"seed": "x"}, "not a valid int"),
+        ({"seed": "x"}, "not a valid whole number"),
         ({"biass": 0.5}, "Did you mean bias"),
     ],
 )
