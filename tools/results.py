@@ -297,7 +297,7 @@ def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
     Args:
         name: A table.
         rules: Rules for the epoch, with commas.
-        rows: Keys of rows, with commas.
+        rows: Keys of rows in their order, with commas.
         word: The extra columns with this in their label; else the columns that are not extra.
     """
     records, table = Records([ROOT / "results"]), exhibit(name)
@@ -310,9 +310,8 @@ def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
     columns = [c for c in shown if c.metric != "edge_auroc"]
     head = ["row", *(["epoch"] if len(found) > 1 else []), *(c.label for c in columns)]
     out = [f"| {' | '.join(head)} |", "|---" * (len(head) - len(columns)) + "|" + "---:|" * len(columns)]
-    for row in result.rows:
-        if rows != "all" and row.key not in rows.split(","):
-            continue
+    named = {row.key: row for row in result.rows}
+    for row in result.rows if rows == "all" else [named[k] for k in rows.split(",") if k in named]:
         chosen: list[str] = []
         for rule, (right, subgraph) in found.items():
             places = [(row.key, column.key, rule) for column in columns]

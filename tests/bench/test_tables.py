@@ -63,8 +63,9 @@ def test_average_rank_best_and_missing(table: PaperTable, book: Book) -> None:
     assert result.average(by_key["erm"], "default") == pytest.approx(50)
     assert result.average(by_key["cnc"], "default") is None
     assert result.average_rank(by_key["ciga-v1"], "default") == 1
-    # third behind CNC in three columns, second in two, and second of two in the last
-    assert result.average_rank(by_key["erm"], "default") == pytest.approx((3 * 3 + 2 * 3) / 6)
+    # CNC lacks a column: it is not ranked, and takes no place from the others in the columns that it has.
+    assert result.average_rank(by_key["cnc"], "default") is None
+    assert result.average_rank(by_key["erm"], "default") == 2
     assert result.best(result.columns[0], "default") == "ciga-v1"
     text = render(result, "md")
     erm = next(line for line in text.splitlines() if line.startswith("| ERM"))

@@ -92,9 +92,13 @@ class Result:
         return fmean(m for m in means if m is not None) if means and None not in means else None
 
     def average_rank(self, row: Row, selection: str) -> float | None:
-        """Mean over the paper's columns of the rank among the shown methods of the same preset."""
-        found = [ranks(self.means(c, selection, row.preset), lower(c)).get(row.key) for c in self.own()]
-        return fmean(r for r in found if r is not None) if found and None not in found else None
+        """Mean over the paper's columns of the rank among the methods of one preset that have all of them."""
+        means = [self.means(c, selection, row.preset) for c in self.own()]
+        whole = [key for key in means[0] if all(key in found for found in means)] if means else []
+        if row.key not in whole:
+            return None
+        places = zip(self.own(), means, strict=True)
+        return fmean(ranks({k: found[k] for k in whole}, lower(c))[row.key] for c, found in places)
 
     def scores(self, selection: str, extra: bool = False) -> dict[str, dict[str, dict[int, float]]]:
         """Row -> column -> seed -> score, more is better; of the paper's columns, or of the `extra` ones."""
@@ -283,7 +287,8 @@ def _notes(result: Result, records: Records, select: str) -> list[str]:
         notes.append("The rule 'oracle' looks at test data: an upper bound, not a result.")
     notes.append("Test score, mean (standard deviation, ddof 1) over seeds [number of seeds].")
     notes.append(
-        f"Bold: the best of its column and preset. Ranks: within one preset. Neither below {LEAST} seeds."
+        "Bold: the best of its column and preset. Ranks: among the rows of a preset that have all columns. "
+        f"Neither below {LEAST} seeds."
     )
     if str(result.variation):
         notes.append(f"Not the paper's setting: {result.variation}.")
