@@ -91,8 +91,9 @@ class Command(TyperCommand):
         try:
             return super().make_context(*args, **extra)
         except Exception as error:
+            wrong: Any = error
             if isinstance(getattr(error, "message", None), str) and hasattr(error, "exit_code"):
-                error.message = plainly(error.message)
+                wrong.message = plainly(wrong.message)
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
