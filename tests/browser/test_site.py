@@ -41,7 +41,7 @@ def test_no_page_is_wider_than_a_phone_or_breaks_a_picture(browser: Any, site: P
     for file in sorted(site.rglob("*.html")):
         if file.name == "404.html":  # its links start at the root of a server
             continue
-        page.goto(f"file://{file}")
+        page.goto(f"file://{file}", timeout=120_000)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, file.name
         broken = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
         assert page.evaluate(broken) == [], file.name
