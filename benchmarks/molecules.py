@@ -41,6 +41,7 @@ from ciga.models.report_data import AUTO, rule_of
 from ciga.models.shift import MEASURES
 from ciga.models.summary import ensemble_score
 from ciga.runs.records import versions
+from ciga.runs.settings import OWN_PRESET
 
 #: table -> (file, column of labels, rows to take; 0: all)
 TABLES = {
@@ -99,7 +100,9 @@ def source(table: str, split: str, scratch: Path) -> tuple[str, Line]:
 
 
 def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line) -> Iterator[Line]:
-    """`ciga fit` with its defaults: the mixture, and each of its methods alone.
+    """`ciga fit` as it is for a file: the mixture, and each of its methods alone.
+
+    DrugOOD's rows are fitted with the same preset as a file that holds them would be.
 
     Args:
         dataset: Its name.
@@ -109,7 +112,9 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line
         settings: Other than the defaults.
     """
     start, used = time.perf_counter(), processor()
-    model = fit_ensemble(dataset, AUTO, seeds=seeds, data=data, runs_dir=runs_dir, settings=settings)
+    model = fit_ensemble(
+        dataset, AUTO, seeds=seeds, data=data, runs_dir=runs_dir, settings=settings, preset=OWN_PRESET
+    )
     wall, used = time.perf_counter() - start, processor() - used
     told = model.report_data
     splits = make(dataset, data).build()
@@ -157,7 +162,7 @@ def told_apart(model: Model, splits: Splits) -> dict[str, float]:
 def _outline(model: Model) -> Line:
     return {
         "fingerprint": model.fingerprint,
-        "preset": "own-data or the dataset's default, as ciga fit takes it",
+        "preset": OWN_PRESET,
         "selection": model.selection,
         "nearest": model.report_data["flagged"]["ood_test"].get("nearest"),
         "versions": versions(),

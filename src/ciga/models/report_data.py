@@ -44,7 +44,7 @@ def report_data(
         each = {model.method_name: model.only(model.method_name), **model.rivals}
         scans = {name: scan_parts(one, splits) for name, one in each.items()}
     parts = list(scans[model.method_name])
-    where = next(name for name in ("ood_test", "id_test", "ood_val", "id_val", "train") if name in splits)
+    where = where_judged(splits)
     every = {part: {name: scan[part] for name, scan in scans.items()} for part in parts}
     if model.shares:
         for part, said in every.items():
@@ -95,6 +95,11 @@ def report_data(
     told["data"]["rejected"] = len(told["data"]["rejected"])  # the rows stay with the data
     plain: ReportData = _plain(told)
     return plain
+
+
+def where_judged(splits: Splits) -> str:
+    """The part on which methods are compared."""
+    return next(name for name in ("ood_test", "id_test", "ood_val", "id_val", "train") if name in splits)
 
 
 def _classified(probability: Tensor, y: Tensor) -> dict[str, float]:
