@@ -125,9 +125,9 @@ def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, select
     return found
 
 
-def scan_parts(model: Model, splits: Splits) -> dict[str, Tensor]:
-    """Each seed's probabilities [S, n, C] on every part but train, or on train if there is no other."""
-    parts = [name for name in splits if name != "train"] or ["train"]
+def scan_parts(model: Model, splits: Splits, parts: Sequence[str] = ()) -> dict[str, Tensor]:
+    """Each seed's probabilities [S, n, C] on these parts; else on all but train, or on train if it is alone."""
+    parts = parts or [name for name in splits if name != "train"] or ["train"]
     return {
         name: torch.cat([model.predict(b).every for b in splits[name].batches(256, chunk=4)], 1)
         for name in parts
