@@ -174,7 +174,8 @@ def test_shares_go_by_rows_that_did_not_choose_the_epoch(
         return best_shares(said, y)
 
     monkeypatch.setattr("ciga.models.fit.best_shares", watch)
-    rows = {**TINY, "train_per_class": 20, "val_per_class": 10}  # so many that the two parts choose other epochs
+    # So many that the two parts choose different epochs.
+    rows = {**TINY, "train_per_class": 20, "val_per_class": 10}
     settings = {**QUICK, "width": 16, "epochs": 6, "warmup": 0, "lr": 0.02, "averaging": 0}
     model = fit_ensemble(
         "spmotif-struc", AUTO, candidates=["forest", "erm"], seeds=3, data=rows, settings=settings,

@@ -195,9 +195,10 @@ def assemble(
     scans = {name: scan_parts(model, splits) for name, model in found.items()}
     parts = [part for part in ("id_val", "ood_val") if part in splits]
     y = torch.cat([splits[part].y for part in parts]) if parts else torch.zeros(0, dtype=torch.long)
+    judged = scans if how == "first" else _by_other_rows(plans, scans, runs_dir, splits)
     said = {
         name: torch.cat([scan[part].mean(0) for part in parts] or [torch.zeros(0, splits.task.classes)])
-        for name, scan in (scans if how == "first" else _by_other_rows(plans, scans, runs_dir, splits)).items()
+        for name, scan in judged.items()
     }
     scores = {name: score(p, y, splits.task.metric) if len(y) else math.nan for name, p in said.items()}
     first, shares = next(iter(found)), dict[str, float]()

@@ -20,7 +20,7 @@ STEPS = 500
 LEAST = 1e-4
 
 
-def best_shares(every: Mapping[str, Tensor], y: Tensor) -> dict[str, float]:
+def best_shares(every: Mapping[str, Tensor], y: Tensor, prior: float = PRIOR) -> dict[str, float]:
     """The share of each candidate, in whole per cent, from its probabilities [n, C] and the labels [n].
 
     By expectation-maximisation: each row is divided among the candidates by how likely each made its label.
@@ -34,7 +34,7 @@ def best_shares(every: Mapping[str, Tensor], y: Tensor) -> dict[str, float]:
     for _ in range(STEPS if y.numel() else 0):
         part = share.unsqueeze(1) * right
         part = part / part.sum(0)
-        share = (part.sum(1) + PRIOR / len(names)) / (y.numel() + PRIOR)
+        share = (part.sum(1) + prior / len(names)) / (y.numel() + prior)
     whole = _per_cent(share)
     return {name: n / 100 for name, n in zip(names, whole, strict=True)}
 

@@ -126,7 +126,7 @@ def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, select
 
 
 def scan_parts(model: Model, splits: Splits, parts: Sequence[str] = ()) -> dict[str, Tensor]:
-    """Each seed's probabilities [S, n, C] on these parts; else on all but train, or on train if it is alone."""
+    """Each seed's probabilities [S, n, C] on these parts; else on all but train, or on train alone."""
     parts = parts or [name for name in splits if name != "train"] or ["train"]
     return {
         name: torch.cat([model.predict(b).every for b in splits[name].batches(256, chunk=4)], 1)
