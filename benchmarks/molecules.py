@@ -37,9 +37,9 @@ from ciga.files import atomic
 from ciga.graphs.splits import Splits
 from ciga.models.fit import fit_ensemble
 from ciga.models.model import Model
-from ciga.models.report_data import AUTO, rule_of
+from ciga.models.report_data import AUTO, YARDSTICK, rule_of, scan_parts
 from ciga.models.shift import MEASURES
-from ciga.models.summary import ensemble_score
+from ciga.models.summary import compare, ensemble_score
 from ciga.runs.records import versions
 from ciga.runs.settings import OWN_PRESET
 
@@ -118,6 +118,8 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line
     wall, used = time.perf_counter() - start, processor() - used
     told = model.report_data
     splits = make(dataset, data).build()
+    tested, each = splits["ood_test"].y, {**model.rivals, model.method_name: model.only(model.method_name)}
+    said = {name: scan_parts(one, splits, ["ood_test"])["ood_test"] for name, one in each.items()}
     for tool, found in told["ensembles"].items():
         single = told["scores"][tool][rule_of(told, tool)]["ood_test"]["roc_auc"]
         seconds = told["seconds"].get(tool) or [s for some in told["seconds"].values() for s in some]
@@ -133,6 +135,9 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line
             "flagged": told["flagged"]["ood_test"]["any"] if tool == AUTO else None,
             "told_apart": told_apart(model, splits) if tool == AUTO else None,
             "against_auto": None if tool == AUTO else told["comparisons"][tool],
+            "against_erm": None
+            if tool in (AUTO, YARDSTICK)
+            else compare(said[tool], said[YARDSTICK], tested, "roc_auc"),
             "wall": round(wall, 1),
             "processor": round(used, 1),  # of all tools of the row, runs that were there already left out
         }

@@ -71,6 +71,11 @@ def test_every_tool_is_measured_once_on_the_same_rows(table: Path) -> None:
     assert all(line["processor"] > 0 for line in lines.values())
     assert set(lines["auto"]["told_apart"]) == set(MEASURES)
     assert lines["auto"]["told_apart"]["size"] > 0.9, "a split by size"
+    assert {tool for tool, line in lines.items() if line.get("against_erm")} == {
+        "forest",
+        "ciga-v2",
+        "ciga-complement",
+    }
     before = out.read_bytes()
     molecules.main(words)
     assert out.read_bytes() == before

@@ -162,6 +162,13 @@ def test_auto_mixes_its_candidates_by_validation_alone(
     assert set(told["ensembles"]) == {"auto", "ciga-v1", "forest"}
     assert len(told["scores"]["auto"][model.selection]["ood_test"]["accuracy"]) == 2
 
+    monkeypatch.setattr("ciga.models.fit.best_shares", lambda said, y: {"forest": 0.95, "ciga-v1": 0.05})
+    again = fit_ensemble(
+        "spmotif-struc", AUTO, candidates=["forest", "ciga-v1"], seeds=2, data=TINY, settings=QUICK,
+        runs_dir=tmp_path,
+    )  # fmt: skip
+    assert "5 % of the answer: they explain little of it (--member ciga-v1" in again.report_data["made_of"]
+
 
 def test_shares_go_by_rows_that_did_not_choose_the_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -43,6 +43,8 @@ from ciga.training.schedule import Training
 CANDIDATES = ("forest", "erm", "ciga-v2", "ciga-complement")
 #: What a single method is trained beside: the model that chemists trust, and the plain network.
 YARDSTICKS = ("forest", YARDSTICK)
+#: A method with a smaller share than this says so little that its subgraphs do not explain the answer.
+LITTLE = 0.1
 
 
 def fit_ensemble(
@@ -221,7 +223,9 @@ def assemble(
     if how != "first":
         told = choice([first, *found], scores, len(y), splits.task.metric, shares)
         if shares and model.method.extracts:
-            told += f" Subgraphs are those of {first}, {100 * shares[first]:.0f} % of the answer."
+            told += f" Subgraphs are those of {first}, {100 * shares[first]:.0f} % of the answer"
+            little = shares[first] < LITTLE
+            told += f": they explain little of it (--member {first} answers by them alone)." if little else "."
         model.report_data |= {"made_of": told, "shares": shares}
     return model
 
