@@ -139,7 +139,7 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line
             if tool in (AUTO, YARDSTICK)
             else compare(said[tool], said[YARDSTICK], tested, "roc_auc"),
             "wall": round(wall, 1),
-            "processor": round(used, 1),  # of all tools of the row, runs that were there already left out
+            "processor": round(used, 2),  # of all tools of the row, runs that were there already left out
         }
 
 
@@ -199,7 +199,7 @@ def chemprop(python: str, splits: Splits, seeds: int, scratch: Path) -> Iterator
     _run([*call, "train", "-i", str(place / "rows.csv"), "-o", str(place / "model"), "-t", "classification",
           "-s", "smiles", "--target-columns", "y", "--splits-column", "split", "--ensemble-size", str(seeds),
           "--pytorch-seed", "1", *CPU], place)  # fmt: skip
-    seconds, used = round(time.perf_counter() - begun, 1), round(processor() - used, 1)
+    seconds, used = round(time.perf_counter() - begun, 1), round(processor() - used, 2)
     _run([*call, "predict", "-i", str(place / "test.csv"), "-o", str(place / "out.csv"), "-s", "smiles",
           "--model-paths", str(place / "model"), *CPU], place)  # fmt: skip
     every = _predictions(place, seeds)

@@ -224,8 +224,9 @@ def assemble(
         told = choice([first, *found], scores, len(y), splits.task.metric, shares)
         if shares and model.method.extracts:
             told += f" Subgraphs are those of {first}, {100 * shares[first]:.0f} % of the answer"
-            little = shares[first] < LITTLE
-            told += f": they explain little of it (--member {first} answers by them alone)." if little else "."
+            if shares[first] < LITTLE:
+                told += f": they explain little of it (--member {first} answers by them alone)"
+            told += "."
         model.report_data |= {"made_of": told, "shares": shares}
     return model
 
