@@ -78,7 +78,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def answers(
     dataset: str, data: Line, splits: Splits, seeds: int, runs_dir: Path
-) -> tuple[dict[str, dict[str, Said]], list[str]]:
+) -> tuple[Mapping[str, Mapping[str, Said]], list[str]]:
     """Rule for the epoch -> part -> method -> its networks' mean probabilities; and the runs they are of.
 
     Args:
