@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ciga
 
-NETWORK = {"conv": "sage", "walks": 8, "node_features": False, "epochs": 15}
+NETWORK = {"conv": "sage", "readout": "mean", "walks": 8, "node_features": False, "epochs": 15}
 
 
 def test_the_first_example_learns_and_plain_erm_does_not_hold_up() -> None:

@@ -17,7 +17,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
 | `<!-- epochs: FILE -->` | the rules for the epoch that it compared |
 | `<!-- shares: FILE -->` | ways to choose the shares of a mixture (`benchmarks.shares`) |
-| `<!-- study: NAME RULES ROWS WORD -->` | a study of ours: accuracy and subgraph, of columns with WORD |
+| `<!-- study: NAME RULES ROWS WORD -->` | accuracy and subgraph of some rows, of columns with WORD |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
 
@@ -37,7 +37,7 @@ from ciga.bench.exhibit import PaperTable
 from ciga.bench.grid import Variation
 from ciga.bench.paper import exhibit
 from ciga.bench.render import render
-from ciga.bench.tables import DEFAULT, Result, fill
+from ciga.bench.tables import DEFAULT, Entry, Result, fill
 from ciga.runs.records import Records, lists_of_records, read_lines
 
 ROOT = Path(__file__).parent.parent
@@ -315,14 +315,17 @@ def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
     """Accuracy (standard deviation) and edge AUROC of each column, under some rules for the epoch.
 
     Args:
-        name: The study.
+        name: A table.
         rules: Rules for the epoch, with commas.
         rows: Keys of rows, with commas.
         word: The extra columns with this in their label; else the columns that are not extra.
     """
     records, table = Records([ROOT / "results"]), exhibit(name)
-    found = {rule: fill(table, records, Variation(), select=rule) for rule in rules.split(",")}
-    result = next(iter(found.values()))
+    found = {
+        rule: [fill(table, records, Variation(), select=rule, metric=m) for m in (None, "edge_auroc")]
+        for rule in rules.split(",")
+    }
+    result = next(iter(found.values()))[0]
     shown = [c for c in result.columns if (word in c.label if word else not c.extra)]
     columns = [c for c in shown if c.metric != "edge_auroc"]
     head = ["row", *(["epoch"] if len(found) > 1 else []), *(c.label for c in columns)]
@@ -331,21 +334,24 @@ def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
         if rows != "all" and row.key not in rows.split(","):
             continue
         chosen: list[str] = []
-        for rule, by_rule in found.items():
-            cells = [_both(by_rule, row.key, column.key, rule) for column in columns]
+        for rule, (right, subgraph) in found.items():
+            places = [(row.key, column.key, rule) for column in columns]
+            cells = [_both(right.entries.get(p), subgraph.entries.get(p)) for p in places]
             if any(cell != "–" for cell in cells) and cells != chosen:  # a row's own rule is not said twice
                 chosen = chosen or cells
                 epoch = ["chosen" if rule == DEFAULT else rule] if len(found) > 1 else []
                 out.append(f"| {' | '.join([row.label, *epoch, *cells])} |")
+        printed = [None if row.preset else table.printed.get((row.source, c.key)) for c in columns]
+        if any(printed):
+            theirs = [""] * (len(found) > 1) + [f"*{p[0]:.1f} ({p[1]:.1f})*" if p else "–" for p in printed]
+            out.append(f"| *in the paper* | {' | '.join(theirs)} |")
     return "\n".join(out) + "\n\nAccuracy (standard deviation), edge AUROC, [seeds].\n"
 
 
-def _both(result: Result, row: str, column: str, rule: str) -> str:
-    right = result.entries.get((row, column, rule))
+def _both(right: Entry | None, subgraph: Entry | None) -> str:
     if right is None or not right.values:
         return "–"
     parts = [f"{right.mean:.1f}" + (f" ({right.std:.1f})" if len(right.values) > 1 else "")]
-    subgraph = result.entries.get((row, f"{column}-subgraph", rule))
     parts += [f"{subgraph.mean / 100:.2f}"] if subgraph is not None and subgraph.values else []
     return f"{', '.join(parts)} [{len(right.values)}]"
 

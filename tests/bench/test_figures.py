@@ -172,11 +172,12 @@ def test_every_recorded_score_of_a_table_is_drawn(tmp_path: Path, book: Callable
     # The scale is the metric's: an interval may leave it, the picture does not.
     shown = fill(table, records, PLAIN)
     column = next(c for c in shown.columns if c.key == "spmotif-struc-0.60")
-    axis = pyplot().subplots()[1]
+    figure, axis = pyplot().subplots()
     axis.set_xlim(-30, 130)
     same_scale([axis], [column])
     assert -5 < axis.get_xlim()[0] <= 0
     assert 100 <= axis.get_xlim()[1] < 105
+    pyplot().close(figure)
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:
