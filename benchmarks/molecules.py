@@ -37,10 +37,11 @@ from ciga.files import atomic
 from ciga.graphs.splits import Splits
 from ciga.models.fit import fit_ensemble
 from ciga.models.model import Model
-from ciga.models.report_data import AUTO, rule_of
+from ciga.models.report_data import AUTO, YARDSTICK, rule_of, scan_parts
 from ciga.models.shift import MEASURES
-from ciga.models.summary import ensemble_score
+from ciga.models.summary import compare, ensemble_score
 from ciga.runs.records import versions
+from ciga.runs.settings import OWN_PRESET
 
 #: table -> (file, column of labels, rows to take; 0: all)
 TABLES = {
@@ -99,7 +100,9 @@ def source(table: str, split: str, scratch: Path) -> tuple[str, Line]:
 
 
 def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line) -> Iterator[Line]:
-    """`ciga fit` with its defaults: the mixture, and each of its methods alone.
+    """`ciga fit` as it is for a file: the mixture, and each of its methods alone.
+
+    DrugOOD's rows are fitted with the same preset as a file that holds them would be.
 
     Args:
         dataset: Its name.
@@ -109,10 +112,14 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line
         settings: Other than the defaults.
     """
     start, used = time.perf_counter(), processor()
-    model = fit_ensemble(dataset, AUTO, seeds=seeds, data=data, runs_dir=runs_dir, settings=settings)
+    model = fit_ensemble(
+        dataset, AUTO, seeds=seeds, data=data, runs_dir=runs_dir, settings=settings, preset=OWN_PRESET
+    )
     wall, used = time.perf_counter() - start, processor() - used
     told = model.report_data
     splits = make(dataset, data).build()
+    tested, each = splits["ood_test"].y, {**model.rivals, model.method_name: model.only(model.method_name)}
+    said = {name: scan_parts(one, splits, ["ood_test"])["ood_test"] for name, one in each.items()}
     for tool, found in told["ensembles"].items():
         single = told["scores"][tool][rule_of(told, tool)]["ood_test"]["roc_auc"]
         seconds = told["seconds"].get(tool) or [s for some in told["seconds"].values() for s in some]
@@ -128,8 +135,11 @@ def measure(dataset: str, data: Line, seeds: int, runs_dir: Path, settings: Line
             "flagged": told["flagged"]["ood_test"]["any"] if tool == AUTO else None,
             "told_apart": told_apart(model, splits) if tool == AUTO else None,
             "against_auto": None if tool == AUTO else told["comparisons"][tool],
+            "against_erm": None
+            if tool in (AUTO, YARDSTICK)
+            else compare(said[tool], said[YARDSTICK], tested, "roc_auc"),
             "wall": round(wall, 1),
-            "processor": round(used, 1),  # of all tools of the row, runs that were there already left out
+            "processor": round(used, 2),  # of all tools of the row, runs that were there already left out
         }
 
 
@@ -157,7 +167,7 @@ def told_apart(model: Model, splits: Splits) -> dict[str, float]:
 def _outline(model: Model) -> Line:
     return {
         "fingerprint": model.fingerprint,
-        "preset": "own-data or the dataset's default, as ciga fit takes it",
+        "preset": OWN_PRESET,
         "selection": model.selection,
         "nearest": model.report_data["flagged"]["ood_test"].get("nearest"),
         "versions": versions(),
@@ -189,7 +199,7 @@ def chemprop(python: str, splits: Splits, seeds: int, scratch: Path) -> Iterator
     _run([*call, "train", "-i", str(place / "rows.csv"), "-o", str(place / "model"), "-t", "classification",
           "-s", "smiles", "--target-columns", "y", "--splits-column", "split", "--ensemble-size", str(seeds),
           "--pytorch-seed", "1", *CPU], place)  # fmt: skip
-    seconds, used = round(time.perf_counter() - begun, 1), round(processor() - used, 1)
+    seconds, used = round(time.perf_counter() - begun, 1), round(processor() - used, 2)
     _run([*call, "predict", "-i", str(place / "test.csv"), "-o", str(place / "out.csv"), "-s", "smiles",
           "--model-paths", str(place / "model"), *CPU], place)  # fmt: skip
     every = _predictions(place, seeds)

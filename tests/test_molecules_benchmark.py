@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import roc_auc_score
 
-from benchmarks import commands, molecules, search_molecules
+from benchmarks import commands, molecules, search_molecules, shares
 from ciga.models.shift import MEASURES
 from ciga.runs.settings import resolve
 from ciga.training.loop import fit
@@ -71,6 +72,11 @@ def test_every_tool_is_measured_once_on_the_same_rows(table: Path) -> None:
     assert all(line["processor"] > 0 for line in lines.values())
     assert set(lines["auto"]["told_apart"]) == set(MEASURES)
     assert lines["auto"]["told_apart"]["size"] > 0.9, "a split by size"
+    assert {tool for tool, line in lines.items() if line.get("against_erm")} == {
+        "forest",
+        "ciga-v2",
+        "ciga-complement",
+    }
     before = out.read_bytes()
     molecules.main(words)
     assert out.read_bytes() == before
@@ -194,6 +200,35 @@ def test_the_search_scores_as_scikit_learn_does() -> None:
 def test_a_rule_stops_where_training_would(scores: list[float], chosen: int) -> None:
     rule = search_molecules.stopping(warmup=2, patience=2)
     assert rule(np.array(scores), np.array(scores)) == chosen
+
+
+def test_shares_are_chosen_on_some_rows_and_judged_on_others() -> None:
+    draw = torch.Generator().manual_seed(0)
+    y = {part: torch.randint(2, (90,), generator=draw) for part in ("id_val", "ood_val")}
+
+    def said(right: float, part: str) -> torch.Tensor:
+        noise = 0.2 * torch.rand(90, generator=draw)
+        one = torch.where(y[part] == 1, right, 1 - right) * 0.8 + noise
+        return torch.stack([1 - one, one], 1)
+
+    # The network is right on the rows that chose its epoch, and wrong with an epoch that others chose.
+    own = {part: {"forest": said(0.8, part), "erm": said(0.95, part)} for part in y}
+    other = {"id_val": own["id_val"], "ood_val": {**own["ood_val"], "erm": said(0.05, "ood_val")}}
+    lines = shares.compare({"ood-val": own, "id-val": other}, y)
+    assert {(line["way"], line["rows"]) for line in lines} == {
+        (w, n) for w in shares.WAYS for n in shares.ROWS
+    }
+    most = {line["way"]: line["scores"]["1"] for line in lines if line["rows"] == max(shares.ROWS)}
+    assert most["other rows"][0] > most["own rows"][0] + 0.1, "on ood_val"
+    assert most["other rows"][2] < most["own rows"][2], "the log loss"
+
+
+def test_committed_shares_are_whole() -> None:
+    lines = molecules.read(shares.RECORDS)
+    for line in lines:
+        assert {"table", "split", "seeds", "fingerprint", "preset", "versions", "runs"} <= set(line)
+        assert len(line["runs"]) == 4 * line["seeds"]
+    assert len(lines) % (len(shares.WAYS) * len(shares.ROWS)) == 0
 
 
 def test_the_three_commands_are_timed(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,6 +161,12 @@ def test_tables_of_molecules(tmp_path: Path) -> None:
     assert raw == "| last | as they are | 0.500 | 0.700 | 0.600 | 29 |"
     assert averaged.startswith("| last | running mean | 0.500")
 
+    lines = [
+        {"table": t, "split": "s", "way": "other rows", "rows": 10, "scores": {"1": [0.7, 0.9, loss]}}
+        for t, loss in (("a", 0.2), ("b", 0.4))
+    ]
+    assert results.shares(written(*lines)).splitlines()[2] == "| other rows | 1 | 0.800, 0.300 |"
+
     timed = {"command": "ciga fit", "seconds": 1061.4, "processor": 60.2}
     file.write_text(json.dumps({"commands": [timed], "rows": 1513, "cores": 2}))
     assert "| `ciga fit` | 60 |" in results.commands(file)

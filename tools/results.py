@@ -16,6 +16,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
 | `<!-- epochs: FILE -->` | the rules for the epoch that it compared |
+| `<!-- shares: FILE -->` | ways to choose the shares of a mixture (`benchmarks.shares`) |
 | `<!-- study: NAME RULES ROWS WORD -->` | accuracy and subgraph of some rows, of columns with WORD |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
@@ -291,6 +292,25 @@ def epochs(file: Path) -> str:
     return "\n".join(out) + f"\n\nMeans over {len(lines) // 2} trainings.\n"
 
 
+def shares(file: Path) -> str:
+    """Ways to choose shares: mean ROC AUC and log loss over all tables, by the number of rows that chose."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    counts = sorted({line["rows"] for line in lines})
+    head = [f"{n} rows" for n in counts]
+    out = [f"| chosen by | for equal shares | {' | '.join(head)} |", "|---|---:|" + "---:|" * len(head)]
+    for way in dict.fromkeys(line["way"] for line in lines):
+        for prior in lines[0]["scores"]:
+            cells = []
+            for n in counts:
+                found = [line["scores"][prior] for line in lines if (line["way"], line["rows"]) == (way, n)]
+                ood, same, loss = (mean(column) for column in zip(*found, strict=True))
+                cells.append(f"{(ood + same) / 2:.3f}, {loss:.3f}")
+            out.append(f"| {way} | {prior} | {' | '.join(cells)} |")
+    places = ", ".join(dict.fromkeys(f"{line['table']} {line['split']}" for line in lines))
+    about = f"ROC AUC (the mean of `ood_val` and `id_val`) and log loss; means over {places}."
+    return "\n".join(out) + f"\n\n{about}\n"
+
+
 def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
     """Accuracy (standard deviation) and edge AUROC of each column, under some rules for the epoch.
 
@@ -401,6 +421,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "commands": commands,
     "tries": tries,
     "epochs": epochs,
+    "shares": shares,
     "study": study,
     "spent": spent,
 }

@@ -54,6 +54,9 @@ def test_a_split_without_chance_is_refused(tmp_path: Path) -> None:
     file = str(_table(tmp_path / "t.csv"))
     with pytest.raises(UsageError, match="time:year split is the same every time: leave --repeats out"):
         split_options("molecules", {"path": file, "label": "active", "split": "time:year"}, 3)
+    with pytest.raises(UsageError, match="time:year split is the same every time"):
+        # `ciga fit` holds out some training rows at random: the test rows are still the same.
+        split_options("molecules", {"path": file, "label": "active", "split": "time:year", "id_val": 0.1}, 2)
     with pytest.raises(UsageError, match="nci1 has no seed"):
         split_options("nci1", {}, 3)
 

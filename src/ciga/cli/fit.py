@@ -123,6 +123,8 @@ def _source(source: str, given: dict[str, str], pairs: list[str]) -> tuple[str, 
     if dataset == "graphs" and "smiles" in given:
         raise UsageError(f"--smiles is for tables; {source} holds graphs.")
     chosen: dict[str, Any] = {**extra, **given, "path": str(path.resolve())}
+    if dataset == "molecules" and "label" not in chosen and path.is_file() and path.stat().st_size:
+        _ask_for_label(path)
     rule = str(chosen.get("split", "")).partition(":")[0]
     files = dataset == "graphs" and path.is_dir()
     if "id_val" not in chosen and rule != "random" and not files:
@@ -130,3 +132,12 @@ def _source(source: str, given: dict[str, str], pairs: list[str]) -> tuple[str, 
         if not named or "id_val" not in make(dataset, chosen).build():
             chosen["id_val"] = HELD_OUT
     return dataset, chosen
+
+
+def _ask_for_label(path: Path) -> None:
+    """Without --label a column called `label` is taken; where there is none, say what to choose from."""
+    from ciga.data.reading.tables import columns_of
+
+    columns = [name for name in columns_of(path) if name]
+    if "label" not in columns:
+        raise UsageError(f"Say which column to predict: --label COLUMN. {path} has {', '.join(columns)}.")

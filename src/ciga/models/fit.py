@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ciga import options
 from ciga.errors import CigaError, UsageError, unknown
@@ -42,6 +43,8 @@ from ciga.training.schedule import Training
 CANDIDATES = ("forest", "erm", "ciga-v2", "ciga-complement")
 #: What a single method is trained beside: the model that chemists trust, and the plain network.
 YARDSTICKS = ("forest", YARDSTICK)
+#: A method with a smaller share than this says so little that its subgraphs do not explain the answer.
+LITTLE = 0.1
 
 
 def fit_ensemble(
@@ -185,16 +188,19 @@ def assemble(
         splits: the data.
         how: `first`, `best` (on validation rows) or `mix`: who gives the answer.
     """
-    found = {name: _members(some, runs_dir, splits) for name, some in plans.items()}
+    # In a mixture the answer counts: no method chooses its epoch by what the rest of a graph tells.
+    rule = default_selector(list(splits)).name if how == "mix" else ""
+    found = {name: _members(some, runs_dir, splits, rule) for name, some in plans.items()}
     neighbours = Neighbours.of(splits.train)
     for model in found.values():
         model.gauge = Gauge.calibrate(model.embed, splits, neighbours=neighbours)
     scans = {name: scan_parts(model, splits) for name, model in found.items()}
     parts = [part for part in ("id_val", "ood_val") if part in splits]
     y = torch.cat([splits[part].y for part in parts]) if parts else torch.zeros(0, dtype=torch.long)
+    judged = scans if how == "first" else _by_other_rows(plans, scans, runs_dir, splits)
     said = {
         name: torch.cat([scan[part].mean(0) for part in parts] or [torch.zeros(0, splits.task.classes)])
-        for name, scan in scans.items()
+        for name, scan in judged.items()
     }
     scores = {name: score(p, y, splits.task.metric) if len(y) else math.nan for name, p in said.items()}
     first, shares = next(iter(found)), dict[str, float]()
@@ -209,19 +215,45 @@ def assemble(
         )
     model = found.pop(first)
     model.rivals, model.shares = found, shares
-    ordered = {name: runs[name] for name in (first, *found)}
+    ordered = {
+        name: [{**record, "selection": rule} if rule else record for record in runs[name]]
+        for name in (first, *found)
+    }
     model.report_data = report_data(model, splits, ordered, scans)
     if how != "first":
         told = choice([first, *found], scores, len(y), splits.task.metric, shares)
         if shares and model.method.extracts:
-            told += f" Subgraphs are those of {first}, {100 * shares[first]:.0f} % of the answer."
+            told += f" Subgraphs are those of {first}, {100 * shares[first]:.0f} % of the answer"
+            if shares[first] < LITTLE:
+                told += f": they explain little of it (--member {first} answers by them alone)"
+            told += "."
         model.report_data |= {"made_of": told, "shares": shares}
     return model
 
 
-def _members(plans: Sequence[Plan], runs_dir: str | Path, splits: Splits) -> Model:
+def _by_other_rows(
+    plans: Mapping[str, Sequence[Plan]],
+    scans: Mapping[str, Mapping[str, Tensor]],
+    runs_dir: str | Path,
+    splits: Splits,
+) -> dict[str, dict[str, Tensor]]:
+    """What each method says of validation rows that did not choose its epochs.
+
+    On the rows that did, a network looks better than it is, and a forest, which has no epochs, does not. So
+    on `ood_val` networks answer with the epoch that `id_val` chose.
+    """
+    found = {name: dict(scan) for name, scan in scans.items()}
+    for name, some in plans.items() if {"id_val", "ood_val"} <= set(splits) else ():
+        if some[0].settings.method.closed_form:
+            continue
+        other = _members(some, runs_dir, splits, "id-val")
+        found[name]["ood_val"] = scan_parts(other, splits, ["ood_val"])["ood_val"]
+    return found
+
+
+def _members(plans: Sequence[Plan], runs_dir: str | Path, splits: Splits, rule: str = "") -> Model:
     spec, first = Spec.of(splits), plans[0]
-    rule = default_selector(list(splits), first.settings.method.selects_by_rest).name
+    rule = rule or default_selector(list(splits), first.settings.method.selects_by_rest).name
     members, seeds = [], []
     for planned in plans:
         file = Path(runs_dir) / planned.config.hash / f"weights.{rule}.safetensors"

@@ -17,8 +17,10 @@ from typing import Any
 
 from ciga.data.dataset import make
 from ciga.errors import UsageError
+from ciga.graphs.splits import Splits
+from ciga.graphs.store import GraphStore
 from ciga.models.model import Model
-from ciga.models.report_data import AUTO, rule_of
+from ciga.models.report_data import AUTO, rule_of, where_judged
 from ciga.models.summary import advice_among
 from ciga.models.types import RepeatedFits, ReportData
 from ciga.scoring import metrics, stats
@@ -27,7 +29,7 @@ from ciga.scoring import metrics, stats
 def split_options(dataset: str, data: Mapping[str, Any], repeats: int) -> list[dict[str, Any]]:
     """The dataset's options for each repeat: they differ in the seed of the split.
 
-    A split without chance (by size, time or a column) is the same every time, and is refused.
+    A split without chance (by size, time or a column) has the same test rows every time, and is refused.
     """
     if repeats < 1:
         raise UsageError(f"--repeats {repeats}: it must be 1 or more.")
@@ -39,14 +41,20 @@ def split_options(dataset: str, data: Mapping[str, Any], repeats: int) -> list[d
             f"{dataset} has no seed of its split, so it cannot be repeated: leave --repeats out."
         )
     found = [{**data, "seed": int(first.seed) + i} for i in range(repeats)]
-    prints = {make(dataset, chosen).build().fingerprint() for chosen in found[:2]}
-    if len(prints) < 2:
-        rule = str(data.get("split", "")) or "given"
+    # Not the whole split: training rows that are held out at random (id_val) differ in any case.
+    tested = {_tested(make(dataset, chosen).build()).fingerprint() for chosen in found[:2]}
+    if len(tested) < 2:
+        rule = str(data.get("split", "") or getattr(first, "split", "")) or "given"
         raise UsageError(
             f"The {rule} split is the same every time: leave --repeats out, or choose a split with chance "
             "in it (--split cluster, similarity, random or group:COLUMN)."
         )
     return found
+
+
+def _tested(splits: Splits) -> GraphStore:
+    """The rows on which methods are judged."""
+    return splits[where_judged(splits)]
 
 
 def fit_repeatedly(

@@ -44,7 +44,7 @@ def report_data(
         each = {model.method_name: model.only(model.method_name), **model.rivals}
         scans = {name: scan_parts(one, splits) for name, one in each.items()}
     parts = list(scans[model.method_name])
-    where = next(name for name in ("ood_test", "id_test", "ood_val", "id_val", "train") if name in splits)
+    where = where_judged(splits)
     every = {part: {name: scan[part] for name, scan in scans.items()} for part in parts}
     if model.shares:
         for part, said in every.items():
@@ -97,6 +97,11 @@ def report_data(
     return plain
 
 
+def where_judged(splits: Splits) -> str:
+    """The part on which methods are compared."""
+    return next(name for name in ("ood_test", "id_test", "ood_val", "id_val", "train") if name in splits)
+
+
 def _classified(probability: Tensor, y: Tensor) -> dict[str, float]:
     return metrics.classification(probability.clamp(min=1e-12).log(), y)
 
@@ -120,9 +125,9 @@ def outline(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, select
     return found
 
 
-def scan_parts(model: Model, splits: Splits) -> dict[str, Tensor]:
-    """Each seed's probabilities [S, n, C] on every part but train, or on train if there is no other."""
-    parts = [name for name in splits if name != "train"] or ["train"]
+def scan_parts(model: Model, splits: Splits, parts: Sequence[str] = ()) -> dict[str, Tensor]:
+    """Each seed's probabilities [S, n, C] on these parts; else on all but train, or on train alone."""
+    parts = parts or [name for name in splits if name != "train"] or ["train"]
     return {
         name: torch.cat([model.predict(b).every for b in splits[name].batches(256, chunk=4)], 1)
         for name in parts

@@ -197,7 +197,10 @@ def advice_among(
     known = {name: v for name, v in comparisons.items() if not math.isnan(v["difference"])}
     title = shipped[:1].upper() + shipped[1:] if " " in shipped else shipped
     if not known:
-        return f"{metric} is not defined on {where}, so nothing can be said about {shipped}."
+        return (
+            f"{metric} is not defined on {where} (its rows may all be of one class), so nothing can be said "
+            f"about {shipped}: try another split."
+        )
     rival, best = min(known.items(), key=lambda item: item[1]["difference"])
     gap = f"{best['difference']:+.3f} {metric}"
     if seeds < LEAST or math.isnan(best["low"]):

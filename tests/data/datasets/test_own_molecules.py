@@ -416,8 +416,9 @@ def test_parts_of_a_similarity_split_are_unlike(table: Path) -> None:
     assert build(table, split="cluster", fractions="0.6,0.2,0.2").notes["split"] == "cluster"
     with pytest.raises(UsageError, match=r"a similarity from 0\.05 to 1"):
         build(table, split="similarity:high")
-    with pytest.raises(UsageError, match="split=cluster looks at no column: leave ':2' out"):
+    with pytest.raises(UsageError, match=r"split=cluster:2: after the colon stands a similarity"):
         build(table, split="cluster:2")
+    assert build(table, split="cluster:0.5").notes["split"] == "cluster 0.5"
 
 
 # ---------------------------------------------------------------- names

@@ -129,7 +129,7 @@ class OwnData(Dataset):
             )
             hint = f"Did you mean {near[0]}?" if near else column
             raise UsageError(f"split={self.split} is none of {', '.join(self.rules)}. {hint}")
-        if after and rule not in (*COLUMN_RULES, "similarity"):
+        if after and rule not in (*COLUMN_RULES, "cluster", "similarity"):
             raise UsageError(f"split={rule} looks at no column: leave ':{after}' out.")
         after = after or {"order": self.order_column, "column": self.split_column}.get(rule) or ""
         if rule in COLUMN_RULES and not after:
