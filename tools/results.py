@@ -17,7 +17,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
 | `<!-- epochs: FILE -->` | the rules for the epoch that it compared |
 | `<!-- shares: FILE -->` | ways to choose the shares of a mixture (`benchmarks.shares`) |
-| `<!-- study: NAME RULES ROWS WORD -->` | accuracy and subgraph of some rows, of columns with WORD |
+| `<!-- study: NAME RULES ROWS WORD SEEDS -->` | accuracy and subgraph of rows, of columns with WORD |
 | `<!-- spent -->` | runs and core-hours of all records |
 """
 
@@ -38,6 +38,7 @@ from ciga.bench.grid import Variation
 from ciga.bench.paper import exhibit
 from ciga.bench.render import render
 from ciga.bench.tables import DEFAULT, Entry, Result, fill
+from ciga.cli.bench_options import parse_seeds
 from ciga.runs.records import Records, lists_of_records, read_lines
 
 ROOT = Path(__file__).parent.parent
@@ -311,22 +312,27 @@ def shares(file: Path) -> str:
     return "\n".join(out) + f"\n\n{about}\n"
 
 
-def study(name: str, rules: str, rows: str = "all", word: str = "") -> str:
+def study(name: str, rules: str, rows: str = "all", word: str = "-", seeds: str = "") -> str:
     """Accuracy (standard deviation) and edge AUROC of each column, under some rules for the epoch.
 
     Args:
         name: A table.
         rules: Rules for the epoch, with commas.
         rows: Keys of rows in their order, with commas.
-        word: The extra columns with this in their label; else the columns that are not extra.
+        word: The extra columns with this in their label; `-`: the columns that are not extra.
+        seeds: Such as 6-8; else the table's.
     """
     records, table = Records([ROOT / "results"]), exhibit(name)
+    wanted = parse_seeds(seeds) if seeds else ()
     found = {
-        rule: [fill(table, records, Variation(), select=rule, metric=m) for m in (None, "edge_auroc")]
+        rule: [
+            fill(table, records, Variation(), select=rule, metric=m, seeds=wanted)
+            for m in (None, "edge_auroc")
+        ]
         for rule in rules.split(",")
     }
     result = next(iter(found.values()))[0]
-    shown = [c for c in result.columns if (word in c.label if word else not c.extra)]
+    shown = [c for c in result.columns if (not c.extra if word == "-" else word in c.label)]
     columns = [c for c in shown if c.metric != "edge_auroc"]
     head = ["row", *(["epoch"] if len(found) > 1 else []), *(c.label for c in columns)]
     out = [f"| {' | '.join(head)} |", "|---" * (len(head) - len(columns)) + "|" + "---:|" * len(columns)]
