@@ -30,13 +30,16 @@ def test_the_tables_are_those_of_the_records() -> None:
 
 def test_the_readme_has_a_small_table_from_records() -> None:
     results = tool()
-    (found,) = results.tables((ROOT / "README.md").read_text(), "brief")
-    rows = [line for line in found.splitlines() if line.startswith("| ")]
+    (found,) = results.TABLE.finditer((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert found[2] == "study"
+    rows = [line for line in found[0].splitlines() if line.startswith("| ")]
     assert 3 <= len(rows) <= 9
-    assert "95 % interval" in found
-    ensemble = next(line for line in rows if line.startswith("| CIGAv1, ensemble"))
-    assert ensemble.endswith("|  |")  # the paper has no such row
-    assert results.filled(found.replace("0.", "9.")) == found
+    assert rows[1].startswith("| ERM")
+    for row in rows[1:]:
+        seeds = [int(n) for n in re.findall(r"\[(\d+)\]", row)]
+        assert len(seeds) == 6
+        assert min(seeds) >= 3, "fewer seeds are not quoted"
+    assert results.filled(found[0].replace("0.", "9.")) == found[0]
 
 
 def test_the_page_for_users_stays_short() -> None:

@@ -6,7 +6,6 @@ A table stands between a comment that names it and `<!-- end -->`:
 |---|---|
 | `<!-- paper: NAME PRESET COLUMNS -->` | a table of the paper and ours, as `ciga table --all` writes it |
 | `<!-- scores: NAME PRESET COLUMNS -->` | the same without the comparisons between its rows |
-| `<!-- brief: NAME PRESET ROWS -->` | a few rows of it on one line each, and how they compare with ERM |
 | `<!-- search: FILE -->` | the settings tried for each method, best first, by scores on held-out graphs |
 | `<!-- guide: FILE -->` | how well those scores predicted the test scores |
 | `<!-- thresholds: FILE ... -->` | scores beside one that does not depend on a threshold |
@@ -37,7 +36,7 @@ from ciga.bench.exhibit import PaperTable
 from ciga.bench.grid import Variation
 from ciga.bench.paper import exhibit
 from ciga.bench.render import render
-from ciga.bench.tables import DEFAULT, Entry, Result, fill
+from ciga.bench.tables import DEFAULT, Entry, fill
 from ciga.cli.bench_options import parse_seeds
 from ciga.runs.records import Records, lists_of_records, read_lines
 
@@ -141,52 +140,6 @@ def paper_table(name: str, preset: str, columns: str) -> str:
 def scores(name: str, preset: str, columns: str) -> str:
     """A table of the paper as `paper_table` gives it, without the comparisons between its rows."""
     return paper_table(name, preset, columns).split("### Paired comparisons")[0].strip() + "\n"
-
-
-def brief(name: str, preset: str, rows: str) -> str:
-    """A few rows of a table of the paper on one line each, and how each of them compares with ERM."""
-    result = fill(exhibit(name), Records([ROOT / "results"]), Variation(preset=preset))
-    shown = [row for key in rows.split(",") for row in result.rows if row.key == key]
-    seeds = {len(e.values) for (key, _, _), e in result.entries.items() if key in rows.split(",")}
-    if len(seeds) > 1 or len(shown) < len(rows.split(",")):
-        raise SystemExit(f"{name}: not every cell of {rows} has the same number of seeds.")
-    whole = [c for c in result.columns if not c.extra]
-    lines = [
-        f"| {seeds.pop()} seeds each | {' | '.join(c.label for c in whole)} | mean | in the paper |",
-        "|---|" + "---:|" * (len(whole) + 2),
-    ]
-    for row in shown:
-        entries = [result.entries[row.key, c.key, DEFAULT] for c in whole]
-        digits = 3 if whole[0].scale == 1 else 1
-        cells = [f"{e.mean:.{digits}f} ({e.std:.{digits}f})" for e in entries]
-        mean_here, printed = result.average(row, DEFAULT), result.table.printed_average.get(row.source)
-        printed = None if row.preset else printed  # the paper's row is not of these settings
-        cells += [f"{mean_here:.{digits}f}", "" if printed is None else f"{printed:.{digits - 1}f}"]
-        lines.append(f"| {row.label} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n\n" + _against_erm(result, {row.key for row in shown})
-
-
-def _against_erm(result: Result, keys: set[str]) -> str:
-    """The difference of each of these rows from ERM with its interval, and how many are beyond chance."""
-    labels = {row.key: row.label for row in result.rows}
-    own = {row.key: row.method for row in result.rows}
-    digits = 3 if result.own()[0].scale == 1 else 1
-    found = [
-        c
-        for family in result.comparisons(DEFAULT)
-        for c in family
-        if c.method in keys and c.against in keys and own[c.against] == "erm"
-    ]
-    said = [
-        f"{labels[c.method]} {c.verdict['difference']:+.{digits}f} "
-        f"({c.verdict['low']:+.{digits}f} to {c.verdict['high']:+.{digits}f})"
-        for c in found
-    ]
-    beyond = sum(not c.verdict["low"] <= 0 <= c.verdict["high"] for c in found)
-    return (
-        f"Mean difference from ERM with the same settings, and its 95 % interval: {'; '.join(said)}. "
-        f"{beyond or 'None'} of these {len(found)} intervals {'leave' if beyond > 1 else 'leaves'} out 0.\n"
-    )
 
 
 def molecules(file: Path) -> str:
@@ -417,7 +370,6 @@ def spent() -> str:
 WRITERS: dict[str, Callable[..., str]] = {
     "paper": paper_table,
     "scores": scores,
-    "brief": brief,
     "search": search,
     "guide": guide,
     "thresholds": thresholds,

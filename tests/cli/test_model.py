@@ -142,7 +142,7 @@ def test_a_mixture_of_methods_is_the_default(
     assert f"those of ciga-v1, {100 * model.shares['ciga-v1']:.0f} % of the answer" in out
     assert "mix of" in (here / "report.html").read_text()
     for words, says in (
-        (["explain", "model", "mols.csv", "--member", "forest"], "does not extract"),
+        (["explain", "model", "mols.csv", "--member", "forest"], "subgraph: use --member ciga-v1."),
         (
             ["predict", "model", "mols.csv", "--out", "p.csv", "--member", "gsat"],
             "Known: ciga-v1, erm, forest",

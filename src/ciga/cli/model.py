@@ -78,7 +78,7 @@ def predict(
             f"Unlike the training data: {totals.flagged:,} ({100 * totals.flagged / good:.1f} %); "
             "do not rely on those (column shift)."
         )
-    elif loaded.gauge is not None:
+    elif loaded.gauge is not None and totals.rows > totals.errors:
         typer.echo("None is unlike the training data.", err=True)
     if totals.nearest is not None and loaded.gauge is not None:
         usual = loaded.gauge.usual
@@ -121,7 +121,9 @@ def explain(
 
     loaded = _load(model, plugin, device, member)
     if not loaded.method.extracts:
-        raise UsageError(f"{loaded.method_name} does not extract a subgraph: fit with ciga-v2, gsat or dir.")
+        raise UsageError(
+            f"{loaded.method_name} does not extract a subgraph: {_who_does(_load(model, [], device))}."
+        )
     rows: list[int] | None = None
     errors: list[tuple[str, str]] = []
     notes: list[str] = []
@@ -229,6 +231,12 @@ def _load(folder: Path, plugins: list[Path], device: str, member: str | None = N
         load_plugin(file)
     loaded = Model.load(folder, pick_device(device))
     return loaded if member is None else loaded.only(member)
+
+
+def _who_does(model: Model) -> str:
+    """What to do for a subgraph: ask one of the model's own methods, or fit another one."""
+    names = [n for n, one in {model.method_name: model, **model.rivals}.items() if one.method.extracts]
+    return f"use --member {' or '.join(names)}" if names else "fit with ciga-v2, gsat or dir"
 
 
 def _finite(value: Any) -> Any:
