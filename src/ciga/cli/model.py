@@ -45,6 +45,8 @@ def predict(
 ) -> None:
     """Predict every row of a file of any size, or one molecule: class, probability, and a shift flag."""
     if file is not None:
+        if out is None:
+            raise UsageError("Say where the predictions go: --out FILE.csv, or --out - to print them.")
         refuse_missing(file)
     from ciga.cli.molecule import print_answer
     from ciga.cli.progress import row_counter
@@ -59,8 +61,7 @@ def predict(
             )
         print_answer(_load(model, plugin, device, member), smiles, json_)
         return
-    if out is None:
-        raise UsageError("Say where the predictions go: --out FILE.csv, or --out - to print them.")
+    assert out is not None  # a file without it is refused above
     check_output(out)
     loaded = _load(model, plugin, device, member)
     with row_counter(f"predict {file.name}", enabled=not json_) as report:
