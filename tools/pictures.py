@@ -1,7 +1,8 @@
 """Draw the pictures of README and docs/concepts.md: python tools/pictures.py MODEL [RUNS_DIR]
 
-The kept subgraphs are those of a run of README's table: CIGA-complement, held, Struc 0.60, seed 1. It takes two
-minutes; a run in RUNS_DIR is reused. The molecule is one of the test molecules of MODEL, a folder that this wrote (ten minutes):
+The kept subgraphs are those of a run of README's table: CIGA-complement, held, Struc 0.60, seed 1. It takes
+two minutes; a run in RUNS_DIR is reused. The molecule is one of the test molecules of MODEL, a folder that
+this wrote (ten minutes):
 
     ciga fit BACE.csv.gz --label Class --split scaffold --out MODEL
 
