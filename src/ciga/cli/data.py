@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,8 +113,8 @@ def check(
         )
     if dataset == "graphs" and "smiles" in asked:
         raise UsageError(f"--smiles is for tables; {name} holds graphs.")
-    with naming_the_label(label):
-        splits = _build(dataset, data, {**asked, **({"path": str(path)} if path else {})})
+    ask_for_label(dataset, path, [*asked, *(pair.partition("=")[0] for pair in data)])
+    splits = _build(dataset, data, {**asked, **({"path": str(path)} if path else {})})
     with epoch_bar(f"check {name}", enabled=not json_) as bar:
         report = examine(splits, name, bar.data)
     if json_:
@@ -142,15 +141,21 @@ def refuse_unreadable(name: str) -> None:
     refuse_damaged(Path(name).expanduser())
 
 
-@contextmanager
-def naming_the_label(label: str | None) -> Iterator[None]:
-    """Where no column is called `label` and none was named, the error says which option names it."""
-    try:
-        yield
-    except UsageError as error:
-        if label is None and "called 'label'" in str(error):
-            raise UsageError(f"{error} Name the column to predict with --label.") from None
-        raise
+def ask_for_label(dataset: str, path: Path | None, given: Collection[str]) -> None:
+    """Without --label a table's column called `label` is taken; where there is none, say which there are."""
+    if (
+        dataset != "molecules"
+        or "label" in given
+        or path is None
+        or not path.is_file()
+        or not path.stat().st_size
+    ):
+        return
+    from ciga.data.reading.tables import columns_of
+
+    columns = [name for name in columns_of(path) if name]
+    if "label" not in columns:
+        raise UsageError(f"Say which column to predict: --label COLUMN. {path} has {', '.join(columns)}.")
 
 
 def which(name: str) -> tuple[str, Path | None]:

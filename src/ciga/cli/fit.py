@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ciga.cli.data import naming_the_label, refuse_unreadable
+from ciga.cli.data import ask_for_label, refuse_unreadable
 from ciga.cli.model import Device, Smiles
 from ciga.cli.run import AsJson, DataPairs, Pairs, Plugins, Preset, RunsDir
 from ciga.errors import UsageError
@@ -69,8 +69,7 @@ def fit(
     for file in plugin:
         load_plugin(file)
     given = {"smiles": smiles, "label": label, "env": env, "split": split}
-    with naming_the_label(label):
-        dataset, chosen = _source(source, {k: v for k, v in given.items() if v is not None}, data)
+    dataset, chosen = _source(source, {k: v for k, v in given.items() if v is not None}, data)
     values: dict[str, Any] = read_settings(settings) if settings else {}
     values |= options.parse_pairs(set_, "--set")
     if epochs is not None:
@@ -79,7 +78,7 @@ def fit(
     names = methods_of(method, mixed)
     known = known_settings([*names, *yardsticks_of(method, names)], values)
     own: dict[str, dict[str, Any]] = {}
-    with naming_the_label(label), epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
+    with epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
         for name in names if tune else ():  # the yardsticks as they come
             own[name] = best_settings(
                 dataset, name, chosen, known[name], preset or "", tune, plugin, runs_dir, device
@@ -123,8 +122,7 @@ def _source(source: str, given: dict[str, str], pairs: list[str]) -> tuple[str, 
     if dataset == "graphs" and "smiles" in given:
         raise UsageError(f"--smiles is for tables; {source} holds graphs.")
     chosen: dict[str, Any] = {**extra, **given, "path": str(path.resolve())}
-    if dataset == "molecules" and "label" not in chosen and path.is_file() and path.stat().st_size:
-        _ask_for_label(path)
+    ask_for_label(dataset, path, chosen)
     rule = str(chosen.get("split", "")).partition(":")[0]
     files = dataset == "graphs" and path.is_dir()
     if "id_val" not in chosen and rule != "random" and not files:
@@ -132,12 +130,3 @@ def _source(source: str, given: dict[str, str], pairs: list[str]) -> tuple[str, 
         if not named or "id_val" not in make(dataset, chosen).build():
             chosen["id_val"] = HELD_OUT
     return dataset, chosen
-
-
-def _ask_for_label(path: Path) -> None:
-    """Without --label a column called `label` is taken; where there is none, say what to choose from."""
-    from ciga.data.reading.tables import columns_of
-
-    columns = [name for name in columns_of(path) if name]
-    if "label" not in columns:
-        raise UsageError(f"Say which column to predict: --label COLUMN. {path} has {', '.join(columns)}.")

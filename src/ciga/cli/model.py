@@ -44,16 +44,9 @@ def predict(
     json_: AsJson = False,
 ) -> None:
     """Predict every row of a file of any size, or one molecule: class, probability, and a shift flag."""
-    if file is not None:
-        if out is None:
-            raise UsageError("Say where the predictions go: --out FILE.csv, or --out - to print them.")
-        refuse_missing(file)
-    from ciga.cli.molecule import print_answer
-    from ciga.cli.progress import row_counter
-    from ciga.models.output import check_output
-    from ciga.models.stream import predict_file
-
     if file is None:
+        from ciga.cli.molecule import print_answer
+
         if smiles is None or out is not None:
             raise UsageError(
                 "Name a file of molecules or graphs (predict MODEL FILE --out PREDICTIONS.csv), "
@@ -61,7 +54,13 @@ def predict(
             )
         print_answer(_load(model, plugin, device, member), smiles, json_)
         return
-    assert out is not None  # a file without it is refused above
+    if out is None:
+        raise UsageError("Say where the predictions go: --out FILE.csv, or --out - to print them.")
+    refuse_missing(file)
+    from ciga.cli.progress import row_counter
+    from ciga.models.output import check_output
+    from ciga.models.stream import predict_file
+
     check_output(out)
     loaded = _load(model, plugin, device, member)
     with row_counter(f"predict {file.name}", enabled=not json_) as report:
@@ -120,11 +119,10 @@ def explain(
     from ciga.explain.report import report_model
     from ciga.models.stream import read_labelled
 
-    loaded = _load(model, plugin, device, member)
+    whole = _load(model, plugin, device)
+    loaded = whole if member is None else whole.only(member)
     if not loaded.method.extracts:
-        raise UsageError(
-            f"{loaded.method_name} does not extract a subgraph: {_who_does(_load(model, [], device))}."
-        )
+        raise UsageError(f"{loaded.method_name} does not extract a subgraph: {_who_does(whole)}.")
     rows: list[int] | None = None
     errors: list[tuple[str, str]] = []
     notes: list[str] = []
