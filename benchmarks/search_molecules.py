@@ -38,6 +38,7 @@ from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from benchmarks.molecules import Line, append, read, source
+from benchmarks.ogb_features import with_ogb
 from ciga import options
 from ciga.data.dataset import make
 from ciga.graphs.splits import Splits
@@ -55,6 +56,8 @@ PARTS = ("ood_val", "id_val")
 #: On tables of this size a longer memory is the same: a mean of n steps forgets all but the last n/10.
 AVERAGING = (0.0, 0.99)
 HALVINGS = 10
+#: What lines from before a column was added do not say.
+OLDER: Line = {"features": "drugood"}
 Numbers = NDArray[Any]
 
 
@@ -67,6 +70,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--rows", type=int, default=0, help="training rows at most; 0: all")
+    parser.add_argument("--ogb", action="store_true", help="atoms and bonds with OGB's features")
     parser.add_argument("--out", type=Path, default=RECORDS)
     given = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as scratch:
@@ -78,10 +82,12 @@ def main(words: Sequence[str] | None = None) -> None:
                 for method in given.methods.split(","):
                     wanted = {"table": table, "split": split, "method": method, "rows": given.rows}
                     wanted |= {"try": values, "seeds": given.seeds, "trained": given.epochs}
-                    if any(wanted.items() <= line.items() for line in read(given.out)):
+                    wanted |= {"features": "ogb" if given.ogb else "drugood"}
+                    if any(wanted.items() <= (OLDER | line).items() for line in read(given.out)):
                         continue
                     if splits is None:
                         splits = without_test(make(*source(table, split, Path(scratch))).build(), given.rows)
+                        splits = with_ogb(splits) if given.ogb else splits
                     for line in measure(splits, method, values, given.seeds, given.epochs):
                         append(given.out, [{**wanted, **line}])
                         print(json.dumps({**wanted, **line}), flush=True)

@@ -92,6 +92,18 @@ def test_sensitivity_curves(tmp_path: Path) -> None:
     assert [p.read_bytes() for p in paths] == before
 
 
+def test_an_extra_panel_is_drawn_once_it_is_recorded(tmp_path: Path) -> None:
+    shown = exhibit("figure-beta")
+    assert isinstance(shown, Figure)
+    for cell in shown.cells([], ["nci1"]):
+        for config in configs(cell, PLAIN, [1, 2, 3]):
+            write_json(tmp_path / config.hash / "record.json", record_of(config, 0.5))
+    svg = draw(shown, Records([tmp_path]), PLAIN, tmp_path)[0].read_text()
+    assert "NCI1, " in svg
+    assert "NCI109" not in svg
+    assert "EC50" not in svg
+
+
 def test_an_option_of_one_panel_is_no_mistake_in_the_others(tmp_path: Path) -> None:
     """`--data train_per_class=…` concerns SPMotif, not the other two panels."""
     shown = exhibit("figure-alpha")

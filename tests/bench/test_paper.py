@@ -77,6 +77,24 @@ def test_cells_of_figures() -> None:
     assert len(exhibit("figure-ranks").cells()) == 16 * 10
 
 
+def test_extra_panels_pictures_and_columns_come_when_they_are_named() -> None:
+    """EC50 beside IC50, of which only a part of the molecules is to be had; NCI1 beside NCI109."""
+    for name in ("figure-alpha", "figure-beta"):
+        shown = exhibit(name)
+        own = {c.dataset for c in shown.cells()}
+        assert own == {"spmotif-mixed", "drugood-ic50-scaffold", "nci109"}
+        added = shown.cells([], ["nci1", "drugood-ec50-scaffold"])
+        assert [c.dataset for c in added] == ["drugood-ec50-scaffold"] * 10 + ["nci1"] * 10
+        assert {c.dataset for c in shown.cells([], ["all"])} == own | {"nci1", "drugood-ec50-scaffold"}
+        method = added[0].method
+        assert shown.cells([method], ["nci1"]) == added[10:]
+        assert {c.dataset for c in shown.cells([method])} == own  # a method alone means the paper's panels
+    (picture,) = exhibit("figure-subgraphs").cells([], ["drugood-ec50-size"])
+    assert picture.method == "ciga-v2"
+    runtime = table("table-runtime")
+    assert len(runtime.cells([], ["ec50-seconds", "drugood-ec50-scaffold"])) == 2 * 9
+
+
 @pytest.mark.parametrize("name", ["table-spmotif", "table-real", "table-size"])
 def test_printed_averages_are_the_means_of_the_printed_cells(name: str) -> None:
     """A slip of the pen in any cell would show here. Two averages of the paper are off by their rounding."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from ciga.errors import UsageError, unknown
 from ciga.runs.spec import RunSpec
@@ -158,6 +158,7 @@ class Panel:
     metric: str
     scale: float
     lines: tuple[Line, ...]
+    extra: bool = False  # ours to add, not in the paper
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ class Picture:
     title: str
     panels: tuple[Panel, ...] = ()
     cell: Cell | None = None  # for pictures of graphs: the model that is looked at
+    extra: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,11 +189,24 @@ class Figure:
         return any(picture.cell is not None for picture in self.pictures)
 
     def cells(self, methods: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Cell]:
-        """The experiments behind this figure."""
-        points = [c for s in self.pictures for p in s.panels for line in p.lines for _, c in line.points]
-        points += [s.cell for s in self.pictures if s.cell is not None]
-        chosen = _named("method of this figure", points, methods, lambda c: (c.method,))
-        return _named("dataset of this figure", chosen, datasets, lambda c: (c.dataset,))
+        """The experiments behind this figure; those of an extra panel or picture where its dataset is named."""
+        points = [
+            _Point(cell, panel.extra)
+            for picture in self.pictures
+            for panel in picture.panels
+            for line in panel.lines
+            for _, cell in line.points
+        ]
+        points += [_Point(p.cell, p.extra) for p in self.pictures if p.cell is not None]
+        chosen = _named("dataset of this figure", points, datasets, lambda p: (p.cell.dataset,))
+        return _named("method of this figure", [p.cell for p in chosen], methods, lambda c: (c.method,))
+
+
+class _Point(NamedTuple):
+    """An experiment of a figure, and whether it is one of ours to add."""
+
+    cell: Cell
+    extra: bool
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,8 @@ def _sensitivity(name: str) -> Figure:
             for x in raw["grid"]
         )
         title = spec["title"] + "".join(f", {k} = {v}" for k, v in fixed.items())
-        panels.append(
-            Panel(spec["dataset"], title, name, spec["metric"], spec["scale"], (Line(label, points),))
-        )
+        lines, extra = (Line(label, points),), spec.get("extra", False)
+        panels.append(Panel(spec["dataset"], title, name, spec["metric"], spec["scale"], lines, extra))
     weight = "contrastive loss" if name == "alpha" else "hinge loss"
     picture = Picture(name, f"Sensitivity to {name}, the weight of the {weight}", tuple(panels))
     numbers = raw["numbers"][name]
@@ -88,7 +87,12 @@ def _sensitivity(name: str) -> Figure:
 def _subgraphs() -> Figure:
     raw = source()["subgraphs"]
     pictures = [
-        Picture(s["key"], s["title"], cell=Cell(s["dataset"], raw["method"], data=s.get("data", {})))
+        Picture(
+            s["key"],
+            s["title"],
+            cell=Cell(s["dataset"], raw["method"], data=s.get("data", {})),
+            extra=s.get("extra", False),
+        )
         for s in [*raw["motifs"], *raw["molecules"]]
     ]
     return Figure(
