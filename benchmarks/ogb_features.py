@@ -1,8 +1,8 @@
 """Molecules with the features that OGB gives atoms and bonds, in place of DrugOOD's: for the search alone.
 
-OGB numbers each property and looks its number up in a table of embeddings; their sum enters the first layer. A column
-of zeros and ones for each number, followed by a linear layer, is the same. A property that never varies in
-training has columns that never vary, which harm nothing.
+OGB numbers each property and looks its number up in a table of embeddings; their sum enters the first layer.
+A column of zeros and ones for each number, followed by a linear layer, is the same. A property that never
+varies in training has columns that never vary, which harm nothing.
 """
 
 from __future__ import annotations

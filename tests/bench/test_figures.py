@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from ciga.bench import subgraphs
+from ciga.bench.chosen import Chosen
 from ciga.bench.dots import same_scale
 from ciga.bench.exhibit import Figure, PaperTable
 from ciga.bench.figures import curves, draw
@@ -76,7 +77,7 @@ def test_sensitivity_curves(tmp_path: Path) -> None:
     shown = fill_figure("figure-alpha", tmp_path / "runs", lambda c: c.dataset != "nci109")
     records = Records([tmp_path / "runs"])
     first = shown.pictures[0].panels[0]
-    (points,) = curves(first, records, PLAIN).values()
+    (points,) = curves(first, Chosen(records, PLAIN)).values()
     assert [x for x, _ in points] == [0.1, 0.5, 1, 2, 3, 4, 5, 6, 7, 8]
     assert points[2][1] == pytest.approx([90.0, 92.0, 94.0])
     paths = draw(shown, records, PLAIN, tmp_path / "figures")

@@ -8,12 +8,11 @@ from pathlib import Path
 from textwrap import fill as fill_words
 from typing import Any
 
+from ciga.bench.chosen import Chosen
 from ciga.bench.exhibit import SECONDS, Column, PaperTable, Row
-from ciga.bench.grid import Variation
 from ciga.bench.look import COLOURS, NAMES, STYLE, greek, save
-from ciga.bench.tables import DEFAULT, Entry, Result, fill
+from ciga.bench.tables import Entry, Result, fill
 from ciga.explain.draw import pyplot
-from ciga.runs.records import Records
 
 #: Baselines, ours, and the bound: told apart by lightness, too.
 GROUPS = {"baseline": "#555555", "ours": COLOURS[0], "oracle": COLOURS[1]}
@@ -30,30 +29,20 @@ RANGES = {
 MOST = 4
 
 
-def draw_scores(
-    table: PaperTable,
-    records: Records,
-    variation: Variation,
-    out: Path,
-    select: str = DEFAULT,
-    seeds: Sequence[int] = (),
-    datasets: Sequence[str] = (),
-) -> list[Path]:
-    """Write the scores of everything recorded of a table, and those of its subgraphs where they are known.
-
-    Args:
-        table: which one.
-        records: the recorded runs.
-        variation: how the runs differ from the paper's.
-        out: the folder to write to.
-        select: the rule that chooses the epoch.
-        seeds: only these seeds; the paper's if empty.
-        datasets: only these columns; all of them if empty.
-    """
+def draw_scores(table: PaperTable, chosen: Chosen, out: Path) -> list[Path]:
+    """Write the scores of everything recorded of a table, and those of its subgraphs where they are known."""
     paths: list[Path] = []
     usual = {column.metric for column in table.columns}
     for metric in (None,) if usual & {"edge_auroc", SECONDS} else (None, "edge_auroc"):
-        shown = fill(table, records, variation, select=select, seeds=seeds, datasets=datasets, metric=metric)
+        shown = fill(
+            table,
+            chosen.records,
+            chosen.variation,
+            select=chosen.select,
+            seeds=chosen.seeds,
+            datasets=chosen.datasets,
+            metric=metric,
+        )
         stem = f"{table.name}-scores" if metric is None else f"{table.name}-edges"
         paths += _draw(shown, out / stem, "Scores" if metric is None else "Subgraphs")
     return paths

@@ -189,7 +189,7 @@ class Figure:
         return any(picture.cell is not None for picture in self.pictures)
 
     def cells(self, methods: Sequence[str] = (), datasets: Sequence[str] = ()) -> list[Cell]:
-        """The experiments behind this figure; those of an extra panel or picture where its dataset is named."""
+        """The experiments behind this figure; those of extra panels and pictures where they are named."""
         points = [
             _Point(cell, panel.extra)
             for picture in self.pictures

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill as fill_words
 from typing import Any
 
+from ciga.bench.chosen import Chosen
 from ciga.bench.exhibit import Column, Exhibit, Figure, Panel, PaperTable, Picture, Statistics
 from ciga.bench.grid import Variation, configs
 from ciga.bench.look import COLOURS, MARKERS, NAMES, STYLE, greek, named, save
@@ -42,14 +43,15 @@ def draw(
     if isinstance(shown, Statistics):
         raise UsageError(f"{shown.name} has nothing to draw: show it with  ciga table {shown.name}.")
     variation.check(shown.cells())
+    chosen = Chosen(records, variation, select, seeds, datasets)
     if isinstance(shown, PaperTable):
-        return _of_table(shown, records, variation, out, select, seeds, datasets)
+        return _of_table(shown, chosen, out)
     if shown.kind == "theory":  # exact: it needs no runs
         from ciga.bench.theory.picture import draw_theory
 
         return draw_theory(out)
     if shown.kind == "ranks":
-        if paths := draw_diagram(main_tables(), shown.name, records, variation, out, select, seeds):
+        if paths := draw_diagram(main_tables(), shown.name, chosen, out):
             return paths
         raise CigaError(
             f"Too few runs of {shown.name} are recorded: ranks need three methods on the same two datasets. "
@@ -58,11 +60,8 @@ def draw(
     if shown.kind == "subgraphs":
         from ciga.bench.subgraphs import draw_subgraphs
 
-        return draw_subgraphs(shown, records, variation, out, select, datasets)
-    drawn = [
-        _lines(shown, picture, records, variation, out, select, seeds, datasets) for picture in shown.pictures
-    ]
-    paths = [path for pair in drawn for path in pair]
+        return draw_subgraphs(shown, chosen, out)
+    paths = [path for picture in shown.pictures for path in _lines(shown, picture, chosen, out)]
     if not paths:
         quick = f"  ciga bench {shown.name} --quick  for a small part, or" if shown.quick else ""
         raise CigaError(
@@ -75,18 +74,9 @@ def draw(
 # ---------------------------------------------------------------- curves
 
 
-def _lines(
-    shown: Figure,
-    picture: Picture,
-    records: Records,
-    variation: Variation,
-    out: Path,
-    select: str,
-    seeds: Sequence[int],
-    datasets: Sequence[str],
-) -> list[Path]:
+def _lines(shown: Figure, picture: Picture, chosen: Chosen, out: Path) -> list[Path]:
     """One picture of several panels; none if nothing of it is recorded."""
-    panels = [(p, curves(p, records, variation, select, seeds, datasets)) for p in picture.panels]
+    panels = [(p, curves(p, chosen)) for p in picture.panels]
     # A dot is no curve; a panel without one has nothing to show.
     panels = [(p, lines) for p, lines in panels if any(len(points) > 1 for points in lines.values())]
     if not panels:
@@ -97,7 +87,9 @@ def _lines(
         figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")
         for axis, (panel, lines) in zip(axes[0], panels, strict=True):
             draw_panel(axis, panel, lines)
-        figure.suptitle(fill_words(named(picture.title, variation), int(11 * size[0])), x=0.01, ha="left")
+        figure.suptitle(
+            fill_words(named(picture.title, chosen.variation), int(11 * size[0])), x=0.01, ha="left"
+        )
         note = "Mean over seeds and its 95 % interval; hollow: fewer than three seeds."
         figure.supxlabel(note, x=0.01, ha="left", fontsize=7, color="#555555")
         name = shown.name if len(shown.pictures) == 1 else f"{shown.name}-{picture.key}"
@@ -107,34 +99,19 @@ def _lines(
 Points = list[tuple[float, list[float]]]  # x, scores over seeds
 
 
-def curves(
-    panel: Panel,
-    records: Records,
-    variation: Variation,
-    select: str = DEFAULT,
-    seeds: Sequence[int] = (),
-    datasets: Sequence[str] = (),
-) -> dict[str, Points]:
-    """Line -> what is recorded of it.
-
-    Args:
-        panel: Says which lines there are.
-        records: The recorded runs.
-        variation: How the runs differ from the paper's.
-        select: The rule that chooses the epoch.
-        seeds: Only these seeds; the paper's if empty.
-        datasets: Only these datasets; all of them if empty.
-    """
+def curves(panel: Panel, chosen: Chosen) -> dict[str, Points]:
+    """Line -> what is recorded of it."""
     column = Column(panel.key, panel.title, "", panel.metric, panel.scale)
     out: dict[str, Points] = {}
     for line in panel.lines:
         out[line.label] = []
         for x, plain in line.points:
-            cell = variation.fit(plain)
-            if datasets and cell.dataset not in datasets:
+            cell = chosen.variation.fit(plain)
+            if chosen.datasets and cell.dataset not in chosen.datasets:
                 continue
-            found = [r for c in configs(cell, variation, seeds) if (r := records.find(c)) is not None]
-            values = [v for r in found if (v := score(r, column, select)) is not None]
+            runs = configs(cell, chosen.variation, chosen.seeds)
+            found = [r for c in runs if (r := chosen.records.find(c)) is not None]
+            values = [v for r in found if (v := score(r, column, chosen.select)) is not None]
             if values:
                 out[line.label].append((x, values))
     return out
@@ -177,22 +154,14 @@ def draw_panel(axis: Any, panel: Panel, lines: Mapping[str, Points]) -> None:
 # ---------------------------------------------------------------- tables
 
 
-def _of_table(
-    table: PaperTable,
-    records: Records,
-    variation: Variation,
-    out: Path,
-    select: str,
-    seeds: Sequence[int],
-    datasets: Sequence[str],
-) -> list[Path]:
+def _of_table(table: PaperTable, chosen: Chosen, out: Path) -> list[Path]:
     """Every score that is recorded, and the ranks if there are enough of them."""
     from ciga.bench.dots import draw_scores
 
-    paths = draw_scores(table, records, variation, out, select, seeds, datasets)
+    paths = draw_scores(table, chosen, out)
     if not paths:
         quick = f"  ciga bench {table.name} --quick  for a small part, or" if table.quick else ""
         raise CigaError(
             f"No run of {table.name} is recorded. Make some with{quick}  ciga bench {table.name}."
         )
-    return [*paths, *draw_diagram([table], table.name, records, variation, out, select, seeds)]
+    return [*paths, *draw_diagram([table], table.name, chosen, out)]

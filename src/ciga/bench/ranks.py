@@ -6,25 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ciga.bench.chosen import Chosen
 from ciga.bench.exhibit import PaperTable
-from ciga.bench.grid import Variation
 from ciga.bench.look import STYLE, greek, named, save
 from ciga.bench.paper import common_methods, rows
 from ciga.bench.tables import fill, lower
 from ciga.explain.draw import pyplot
-from ciga.runs.records import Records
 from ciga.scoring.stats import CriticalDifference, critical_difference
 
 
-def draw_diagram(
-    tables: Sequence[PaperTable],
-    name: str,
-    records: Records,
-    variation: Variation,
-    out: Path,
-    select: str,
-    seeds: Sequence[int],
-) -> list[Path]:
+def draw_diagram(tables: Sequence[PaperTable], name: str, chosen: Chosen, out: Path) -> list[Path]:
     """Critical-difference diagrams: of what is recorded, and of the paper's own numbers.
 
     None where fewer than three methods have the same two datasets.
@@ -32,18 +23,15 @@ def draw_diagram(
     Args:
         tables: whose scores are ranked.
         name: of the files.
-        records: the recorded runs.
-        variation: how the runs differ from the paper's.
+        chosen: the runs that count.
         out: the folder to write to.
-        select: the rule that chooses the epoch.
-        seeds: only these seeds; the paper's if empty.
     """
     keys = common_methods() if len(tables) > 1 else None
-    ours = _means(tables, keys, records, variation, select, seeds)
+    ours = _means(tables, keys, chosen)
     mine = critical_difference(ours)
     if mine is None:
         return []
-    found = [(named(f"ours, {mine.datasets} datasets", variation), mine)]
+    found = [(named(f"ours, {mine.datasets} datasets", chosen.variation), mine)]
     theirs = critical_difference(_printed(tables, keys))
     if theirs is not None:
         found.append((f"as printed in the paper, {theirs.datasets} datasets", theirs))
@@ -64,18 +52,15 @@ def draw_diagram(
 
 
 def _means(
-    tables: Sequence[PaperTable],
-    keys: Sequence[str] | None,
-    records: Records,
-    variation: Variation,
-    select: str,
-    seeds: Sequence[int],
+    tables: Sequence[PaperTable], keys: Sequence[str] | None, chosen: Chosen
 ) -> dict[str, dict[str, float]]:
     """Method -> dataset -> mean, over the datasets that all methods with any record have."""
     out: dict[str, dict[str, float]] = {}
     for table in tables:
-        mine = variation.narrowed(table.cells())
-        result = fill(table, records, mine, select=select, methods=keys or (), seeds=seeds, also=())
+        mine, select = chosen.variation.narrowed(table.cells()), chosen.select
+        result = fill(
+            table, chosen.records, mine, select=select, methods=keys or (), seeds=chosen.seeds, also=()
+        )
         for column in result.own():
             for row, mean in result.means(column, select).items():
                 out.setdefault(row, {})[column.key] = -mean if lower(column) else mean

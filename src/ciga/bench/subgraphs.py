@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from ciga.bench.chosen import Chosen
 from ciga.bench.exhibit import Cell, Figure, Picture
-from ciga.bench.grid import Variation
 from ciga.bench.tables import DEFAULT
 from ciga.errors import CigaError
 from ciga.explain.draw import KEPT, REST, TRUE, pyplot
@@ -17,32 +17,19 @@ from ciga.explain.layout import CAREFUL, stress_layout
 from ciga.files import atomic, read_tensors
 from ciga.graphs.store import GraphStore
 from ciga.nn.encoder import Spec
-from ciga.runs.records import Records
 from ciga.training.ensemble import infer
 
 WRONG = "#B3261E"
 
 
-def draw_subgraphs(
-    shown: Figure, records: Records, variation: Variation, out: Path, select: str, datasets: Sequence[str]
-) -> list[Path]:
-    """One picture for each dataset whose model is here; of molecules, one for each class.
-
-    Args:
-        shown: The figure.
-        records: The recorded runs.
-        variation: How the runs differ from the paper's.
-        out: The folder to write to.
-        select: The rule that chooses the epoch.
-        datasets: Only these datasets; all of them if empty.
-    """
+def draw_subgraphs(shown: Figure, chosen: Chosen, out: Path) -> list[Path]:
+    """One picture for each dataset whose model is here; of molecules, one for each class."""
     paths: list[Path] = []
     for picture in shown.pictures:
         assert picture.cell is not None
-        if datasets and picture.cell.dataset not in datasets and picture.key not in datasets:
+        if chosen.datasets and not {picture.cell.dataset, picture.key} & set(chosen.datasets):
             continue
-        cell = variation.fit(picture.cell)
-        found = _model(cell, records, variation, select)
+        found = _model(chosen.variation.fit(picture.cell), chosen)
         if found is not None:
             draw = _molecules if picture.cell.dataset.startswith("drugood") else _motifs
             paths += draw(shown, picture, out, *found)
@@ -54,17 +41,17 @@ def draw_subgraphs(
     return paths
 
 
-def _model(cell: Cell, records: Records, variation: Variation, select: str) -> tuple[Any, Any, Any] | None:
+def _model(cell: Cell, chosen: Chosen) -> tuple[Any, Any, Any] | None:
     """Method, networks and data of the first seed that has weights."""
     from ciga.runs.plan import plan
 
     for seed in cell.seeds:
-        planned = plan(cell.with_seed(seed, variation.preset, variation.plugins))
-        record = records.find(planned.config)
+        planned = plan(cell.with_seed(seed, chosen.variation.preset, chosen.variation.plugins))
+        record = chosen.records.find(planned.config)
         if record is None:
             continue
-        rule = record["selection"] if select == DEFAULT else select
-        folders = [runs.folder(planned.config) for runs in records.runs]
+        rule = record["selection"] if chosen.select == DEFAULT else chosen.select
+        folders = [runs.folder(planned.config) for runs in chosen.records.runs]
         files = [f / f"weights.{rule}.safetensors" for f in folders]
         file = next((f for f in files if f.is_file()), None)
         if file is None:
