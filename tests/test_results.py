@@ -158,6 +158,20 @@ def test_tables_of_molecules(tmp_path: Path) -> None:
     assert rows[2].endswith("| – | – |")
     rows = results.tries(written({**tried("a", 0.5, lr="1"), "averaging": 0.99})).splitlines()[2:]
     assert rows[0].startswith("| erm | lr=1 averaging=0.99 | 1 |")
+    more = {"averaging": 0.99, "features": "drugood", "seconds": 10.0}
+    wide = (
+        {**tried("a", 0.5, epochs="30"), **more},
+        {**tried("b", 0.6, epochs="30"), **more},
+        {**tried("a", 0.7, lr="1"), **more, "seconds": 20.0},
+        {**tried("b", 0.8, lr="1"), **more, "seconds": 20.0},
+        {**tried("a", 0.4), **more, "features": "ogb"},
+        {**tried("b", 0.3), **more, "features": "ogb"},
+        {**tried("a", 0.9, x="2"), **more},
+    )
+    rows = results.gains(written(*wide)).splitlines()[2:]
+    assert rows[0] == "| erm | lr=1 | running mean | +0.200 | +0.200 | +0.200 (0.000) | 2.0 |"
+    assert rows[1] == "| erm | features=OGB | running mean | -0.200 | -0.200 | -0.200 (0.100) | 1.0 |"
+    assert not rows[2], "the preset itself and what is not whole are left out"
     rules = {"last": {"ood_val": 0.5, "id_val": 0.7, "epoch": 29.0}}
     both = ({"averaging": 0.0, "rules": rules}, {"averaging": 0.99, "rules": rules})
     [raw, averaged] = results.epochs(written(*both)).splitlines()[2:4]

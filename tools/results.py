@@ -14,6 +14,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- gauge: FILE -->` | how well each measure of shift told those tables' test rows from others |
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
+| `<!-- gains: FILE -->` | the same over many tables: what each try gained over the preset |
 | `<!-- epochs: FILE -->` | the rules for the epoch that it compared |
 | `<!-- shares: FILE -->` | ways to choose the shares of a mixture (`benchmarks.shares`) |
 | `<!-- study: NAME RULES ROWS WORD SEEDS -->` | accuracy and subgraph of rows, of columns with WORD |
@@ -44,6 +45,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/practitioner.md", "results/NOTEBOOK.md"))
 ]
+#: What a search calls the settings that it starts from.
+PRESET = "nothing"
 #: A table, between the comment that names it (and what it is made from) and the end.
 TABLE = re.compile(r"(<!-- (\w+)(?:: (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -231,6 +234,45 @@ def tries(file: Path) -> str:
     return "\n".join([*out, *(row for _, _, row in sorted(rows))]) + "\n"
 
 
+def gains(file: Path) -> str:
+    """What each try gained over the preset on the same tables, with its standard error; best first."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    by: dict[tuple[str, str, float], dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
+    for line in lines:
+        changed = {k: v for k, v in line["try"].items() if k != "epochs"}  # that is said once, not searched
+        changed |= {"features": "OGB"} if line["features"] == "ogb" else {}
+        words = " ".join(f"{k}={v}" for k, v in changed.items()) or PRESET
+        by[line["method"], words, line["averaging"]][line["table"], line["split"]] = line
+    places = list(dict.fromkeys((line["table"], line["split"]) for line in lines))
+    kept = max(line["averaging"] for line in lines)  # as the preset has it
+    rows = []
+    for (method, words, averaging), found in by.items():
+        usual = by[method, PRESET, kept]
+        if found is usual or len(found) < len(places):
+            continue
+        gained = {
+            part: [line[part] - usual[place][part] for place, line in found.items()]
+            for part in ("ood_val", "id_val")
+        }
+        both = [mean(pair) for pair in zip(*gained.values(), strict=True)]
+        error = stdev(both) / len(both) ** 0.5
+        seconds = [sum(line["seconds"] for line in some.values()) for some in (found, usual)]
+        cells = [f"{mean(values):+.3f}" for values in gained.values()]
+        cells += [f"{mean(both):+.3f} ({error:.3f})", f"{seconds[0] / seconds[1]:.1f}"]
+        weights = "running mean" if averaging else "as they are"
+        rows.append((method, -mean(both), f"| {method} | {words} | {weights} | {' | '.join(cells)} |"))
+    out = [
+        "| method | changed | weights | `ood_val` | `id_val` | both | time |",
+        "|---|---|---|" + "---:|" * 4,
+    ]
+    out += [row for _, _, row in sorted(rows)]
+    named = ", ".join(" ".join(place) for place in places)
+    about = (
+        f"Gain in ROC AUC over the preset, in brackets its standard error over {len(places)} splits: {named}."
+    )
+    return "\n".join(out) + f"\n\n{about}\n"
+
+
 def epochs(file: Path) -> str:
     """Each rule for the epoch: its scores in the mean over all tries of `benchmarks.search_molecules`."""
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -378,6 +420,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "gauge": gauge,
     "commands": commands,
     "tries": tries,
+    "gains": gains,
     "epochs": epochs,
     "shares": shares,
     "study": study,
