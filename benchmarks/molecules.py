@@ -153,7 +153,7 @@ def told_apart(model: Model, splits: Splits) -> dict[str, float]:
     gauge, alone = model.gauge, model.only(model.method_name)
     assert gauge is not None
     usual, shifted = (
-        torch.cat([gauge.measure(b, alone.embed(b)).ratio for b in splits[part].batches(256)])
+        torch.cat([gauge.measure(b, alone.embed(b), splits[part]).ratio for b in splits[part].batches(256)])
         for part in ("id_val", "ood_test")
     )
     where = np.repeat([0, 1], [len(usual), len(shifted)])

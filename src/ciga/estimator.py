@@ -198,11 +198,11 @@ class GraphOODClassifier(ClassifierMixin, BaseEstimator):
 
     def shift(self, graphs: Graphs) -> Shift:
         """How unlike the training graphs these are: `.flag` [n], `.score` [n], `.reasons()`."""
-        found = []
-        for batch in self._batches(graphs):
-            assert self.model_.gauge is not None
-            found.append(self.model_.gauge.measure(batch, self.model_.embed(batch)).ratio)
-        return Shift(torch.cat(found))
+        self._check()
+        store, gauge = self._store(graphs), self.model_.gauge
+        assert gauge is not None
+        every = store.batches(256, chunk=4)
+        return Shift(torch.cat([gauge.measure(b, self.model_.embed(b), store).ratio for b in every]))
 
     def report(
         self, graphs: Graphs, path: str | Path, y: Sequence[Any] | None = None, title: str = "Report"

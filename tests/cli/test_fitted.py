@@ -56,6 +56,26 @@ def test_data_warnings_of_molecules_speak_of_atoms(
     assert "Data: 2 atom features are constant" in capsys.readouterr().out
 
 
+def test_the_averaged_seeds_have_a_calibration_error_and_no_reason_where_nothing_is_flagged(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model = toy_model("erm")
+    told = model.report_data
+    ece = told["calibration"]["erm"]["ood_test"]
+    none = {part: dict.fromkeys(found, 0.0) for part, found in told["flagged"].items()}
+    try:
+        model.report_data = {**told, "flagged": none}
+        print_summary(model, tmp_path, "graphs.pt")
+    finally:
+        model.report_data = told
+    out = capsys.readouterr().out
+    assert "mostly by" not in out
+    row = next(line for line in out.splitlines() if line.startswith("erm "))
+    assert row.split()[-1] == f"{ece:.3f}"
+    print_summary(model, tmp_path, "graphs.pt")
+    assert "mostly by size" in capsys.readouterr().out
+
+
 def test_names_and_scores_are_whole_in_80_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from ciga.data import load
+from ciga.data.check.report import check
 from ciga.errors import CigaError, UsageError
 from ciga.files import read_tensors
 from ciga.methods.forest.fingerprint import CONSTANT, ROWS
@@ -73,6 +74,11 @@ def test_a_mixture_answers_with_its_shares_and_shows_the_extracting_methods_part
     assert torch.equal(again.only("ciga-v2").predict(batch).probability, mine.probability)
     assert again.only("erm").gauge is not None
     assert list(again.only("ciga-v2").report_data["scores"]) == ["ciga-v2"]
+    # The embeddings that flagged the data are those of the method that shows subgraphs, not of ERM.
+    assert {"any", "embedding"} <= again.only("ciga-v2").report_data["flagged"]["ood_test"].keys()
+    others = again.only("erm").report_data["flagged"]["ood_test"].keys()
+    assert "size" in others
+    assert not {"any", "embedding"} & others
     with pytest.raises(UsageError, match="Known: ciga-v2, erm"):
         again.only("forest")
 
@@ -135,6 +141,44 @@ def test_a_setting_goes_to_the_methods_that_have_it() -> None:
 
 
 QUICK = {"layers": 1, "width": 4, "epochs": 1, "trees": 5, "bits": 32}
+
+
+def test_validation_rows_of_one_class_choose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ROC AUC is not defined on them: no epoch has a score, and the first one would be shipped."""
+    monkeypatch.setattr("ciga.runs.pool.several.cores", lambda: 1)
+    rows = [(f"{'C' * (1 + i % 7)}{'O' if i % 2 else 'N'}", i % 2, 2000 + i) for i in range(60)]
+    rows = [(smiles, 1 if 2036 <= year < 2048 else y, year) for smiles, y, year in rows]
+    lines = [f"{smiles},{y},{year}" for smiles, y, year in rows]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,active,year", *lines]) + "\n")
+    data = {"path": str(tmp_path / "t.csv"), "label": "active", "split": "time:year", "id_val": 0.2}
+    data |= {"fractions": "0.6,0.2,0.2"}
+    splits = load("molecules", **data)
+    assert splits.judging == ("train", "id_val", "ood_test")
+    assert "All graphs of ood_val are of one class: no epoch is chosen by it." in check(splits).warnings()
+    model = fit_ensemble(
+        "molecules",
+        AUTO,
+        candidates=["forest", "erm"],
+        data=data,
+        seeds=1,
+        settings={**QUICK, "epochs": 8, "warmup": 8},
+        runs_dir=tmp_path / "runs",
+    )
+    assert model.selection == "id-val"
+    told = model.report_data
+    assert told["rules"] == {"auto": "id-val", "forest": "id-val", "erm": "id-val"}
+    said = scan_parts(model.only("forest"), splits, ["id_val"])
+    assert f"{len(said['id_val'][0])} validation rows" in told["made_of"], "nor are shares chosen on them"
+
+
+def test_one_candidate_is_not_compared_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ciga.runs.pool.several.cores", lambda: 1)
+    model = fit_ensemble(
+        "spmotif-struc", AUTO, candidates=["forest"], seeds=1, data=TINY, settings=QUICK, runs_dir=tmp_path
+    )
+    assert model.shares == {"forest": 1.0}
+    assert model.report_data["comparisons"] == {}
+    assert model.report_data["advice"].startswith("Nothing was trained beside the mixture")
 
 
 def test_auto_mixes_its_candidates_by_validation_alone(

@@ -10,6 +10,7 @@ import networkx as nx
 import pytest
 import torch
 
+from ciga.data.reading.similarity import to_training
 from ciga.errors import CigaError
 from ciga.files import read_tensors, write_tensors
 from ciga.graphs.splits import Splits, Task
@@ -33,18 +34,42 @@ def test_molecules_are_compared_by_tanimoto_similarity() -> None:
     from ciga.data.reading.featurise import featurise
 
     store = featurise(TEXTS).store
-    known = Neighbours.of(store.subset(slice(0, 4)))
-    found = known(store.subset(slice(4, 7)).batch(slice(None)))
-    make = rdFingerprintGenerator.GetMorganGenerator(
+    train, asked = store.subset(slice(0, 4)), store.subset(slice(4, 7))
+    nameless = store.subset(slice(0, 4))
+    nameless.columns = {}
+    usual = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
+    redundant = rdFingerprintGenerator.GetMorganGenerator(
         radius=2, fpSize=2**16, includeRedundantEnvironments=True
     )
-    prints = [make.GetFingerprint(Chem.MolFromSmiles(text)) for text in TEXTS]
-    for i, query in enumerate(prints[4:]):
-        expected = [DataStructs.TanimotoSimilarity(query, other) for other in prints[:4]]
-        assert float(found.similarity[i]) == pytest.approx(max(expected), abs=0.03)
-    assert int(found.place[0]) == 3  # benzoic acid for aspirin
-    assert known(store.batch([2])).similarity.tolist() == [1.0]
+    # With SMILES as RDKit has it, to the bit; from the graph alone, as models of version 0.1 did.
+    for known, make, tolerance in (
+        (Neighbours.of(train), usual, 1e-6),
+        (Neighbours.of(nameless), redundant, 0.03),
+    ):
+        prints = [make.GetFingerprint(Chem.MolFromSmiles(text)) for text in TEXTS]
+        found = known(asked.batch(slice(None)), asked)
+        assert found is not None
+        for i, query in enumerate(prints[4:]):
+            expected = [DataStructs.TanimotoSimilarity(query, other) for other in prints[:4]]
+            assert float(found.similarity[i]) == pytest.approx(max(expected), abs=tolerance)
+        assert int(found.place[0]) == 3  # benzoic acid for aspirin
+    known = Neighbours.of(train)
+    assert known(store.batch([2]), store).similarity.tolist() == [1.0]  # type: ignore[union-attr]
     assert known.name(2) == TEXTS[2]
+    assert known(store.batch([2])) is None, "nothing to compare without SMILES"
+
+
+def test_a_split_and_a_model_mean_the_same_similarity() -> None:
+    """`ciga data check` and the splits ask for the first, `ciga fit` and `ciga predict` for the second."""
+    pytest.importorskip("rdkit")
+    from ciga.data.reading.featurise import featurise
+
+    store = featurise(TEXTS).store.labelled(torch.tensor([0, 1, 0, 1, 0, 1, 0]))
+    train, asked = store.subset(slice(0, 4)), store.subset(slice(4, 7))
+    found = Neighbours.of(train)(asked.batch(slice(None)), asked)
+    assert found is not None
+    of_split = to_training(Splits({"train": train, "ood_test": asked}, Task(2)))["ood_test"]["median"]
+    assert of_split == pytest.approx(float(found.similarity.median()), abs=1e-6)
 
 
 def test_other_graphs_are_compared_by_how_often_labels_occur() -> None:

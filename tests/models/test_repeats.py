@@ -119,3 +119,21 @@ def test_fit_judges_over_repeated_splits(tmp_path: Path, monkeypatch: pytest.Mon
     assert told["repeats"]["scores"]["auto"][0] == told["ensembles"]["auto"]["ood_test"]["mean"]
     assert len({*told["repeats"]["scores"]["forest"]}) > 1
     json.dumps(told)
+
+
+def test_repeats_compare_with_who_answers_and_not_with_who_was_named_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of `--method a,b` the better one on validation rows answers: here it is the second."""
+    monkeypatch.setattr("ciga.runs.pool.several.cores", lambda: 1)
+    options = "--label active --split group:assay --method erm,forest --seeds 1 --repeats 2 --epochs 1"
+    place = ["--out", str(tmp_path / "m"), "--runs-dir", str(tmp_path / "runs")]
+    words = ["fit", str(_table(tmp_path / "t.csv")), *options.split(), *place]
+    done = CliRunner().invoke(app, [*words, "--set", "trees=20", "--set", "width=4", "--set", "lr=1e-8"])
+    assert done.exit_code == 0, done.output
+    model = Model.load(tmp_path / "m")
+    assert model.method_name == "forest"
+    assert list(model.report_data["ensembles"]) == ["forest", "erm"]
+    assert model.report_data["repeats"]["shipped"] == "forest"
+    assert list(model.report_data["repeats"]["comparisons"]) == ["erm"]
+    assert "--member forest" not in model.report_data["advice"]

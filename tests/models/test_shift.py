@@ -110,6 +110,17 @@ def test_large_training_sets_are_not_remembered(splits: Splits, monkeypatch: pyt
     assert Gauge.calibrate(embed, splits).seen(splits.train) is None
 
 
+@pytest.mark.parametrize("count", [10, 40, 160])
+def test_few_calibration_graphs_flag_more_by_chance_and_the_gauge_says_so(count: int) -> None:
+    """Ten thresholds, each from graphs of its own, asked about others of the same kind."""
+    data, shares = graphs(300, 30), []
+    for seed in range(10):
+        found = Gauge.calibrate(embed, Splits({"train": data, "id_val": graphs(count, 40 + seed)}, Task(2)))
+        shares.append(flagged(found, graphs(150, 60 + seed))[0])
+    assert sum(shares) / len(shares) < found.chance + 0.03
+    assert found.chance == pytest.approx(len(MEASURES) / (count + 1) if count <= 80 else 0.05, abs=0.02)
+
+
 def test_the_neighbours_in_a_batch_do_not_matter(gauge: Gauge) -> None:
     store = graphs(12, 7)
     whole = store.batch(slice(None))

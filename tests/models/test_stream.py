@@ -85,10 +85,12 @@ def test_the_numbers_are_the_models(model: Model, tmp_path: Path) -> None:
     source = write_molecules(tmp_path / "in.csv", bad=False)
     predict_file(model, source, tmp_path / "out.csv", chunk=11)
     smiles = [row["smiles"] for row in rows_of(source)]
-    batch = molecules.featurise(smiles).store.batch(slice(None))
+    store = molecules.featurise(smiles).store
+    batch = store.batch(slice(None))
     seen = model.predict(batch)
     assert model.gauge is not None
-    shift = model.gauge.measure(batch, seen.embedded)
+    shift = model.gauge.measure(batch, seen.embedded, store)
+    assert shift.ratio.size(1) == 4
     for i, row in enumerate(rows_of(tmp_path / "out.csv")):
         assert float(row["p(1)"]) == pytest.approx(float(seen.probability[i, 1]), abs=2e-6)
         assert float(row["uncertainty"]) == pytest.approx(float(seen.spread[i]), abs=2e-6)

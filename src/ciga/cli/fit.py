@@ -62,6 +62,7 @@ def fit(
     from ciga.models.fit import fit_ensemble, known_settings, methods_of, yardsticks_of
     from ciga.models.folder import check_free
     from ciga.models.repeats import fit_repeatedly
+    from ciga.models.report_data import AUTO
     from ciga.registry import load_plugin
     from ciga.runs.settings import read_settings
 
@@ -102,7 +103,9 @@ def fit(
     model.save(out)
     if json_:
         shown = {k: v for k, v in model.report_data.items() if k not in ("histories", "pictures", "data")}
-        typer.echo(json.dumps({"model": str(out), "method": model.method_name, **shown}))
+        who = {"method": AUTO if model.shares else model.method_name}
+        who |= {"subgraphs_of": model.method_name} if model.method.extracts else {}
+        typer.echo(json.dumps({"model": str(out), **who, **shown}))
         return
     print_summary(model, out, source)
 

@@ -53,7 +53,9 @@ def print_summary(model: Model, out: Path, source: str) -> None:
         row += [cell(found[last], "edge_auroc") if "edge_auroc" in found[last] else "–"] if edges else []
         if name in together and seeds > 1:
             whole = [_two_lines(_known(together[name][p])) if p in together[name] else "–" for p in parts]
-            table.add_row(name, *whole, *[""] * (1 + edges), style="bold")
+            error = report_data.get("calibration", {}).get(name, {}).get(last)
+            told = "" if error is None else f"{error:.3f}"
+            table.add_row(name, *whole, told, *[""] * edges, style="bold")
             name = "  single seeds"
         table.add_row(name, *row)
     console.print(table)
@@ -67,9 +69,10 @@ def print_summary(model: Model, out: Path, source: str) -> None:
     said = ", ".join(f"{100 * found['any']:.0f} % of {part}" for part, found in flagged.items() if found)
     if said and model.gauge is not None:
         worst = max((m for m in MEASURES if m in flagged[last]), key=lambda m: flagged[last][m])
+        mostly = f"mostly by {worst}; " if flagged[last][worst] else ""
         loss = _loss(together.get(next(iter(scores)), {}), parts, metric)
-        chance = f"by chance alone about {100 * model.gauge.level:.0f} %"
-        say(console, f"Shift: unlike training are {said} (mostly by {worst}; {chance}).{loss}")
+        chance = f"by chance alone up to {100 * model.gauge.chance:.0f} %"
+        say(console, f"Shift: unlike training are {said} ({mostly}{chance}).{loss}")
     alike = {part: found["nearest"] for part, found in flagged.items() if "nearest" in found}
     near = ", ".join(f"{value:.2f} in {part}" for part, value in alike.items())
     if near:

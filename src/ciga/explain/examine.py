@@ -78,7 +78,7 @@ def examine(
             edges.append((answer.score, truth, batch.pair_batch + len(explanations)))
         explanations += explanations_of(batch, answer)
         if model.gauge is not None:
-            shift = model.gauge.measure(batch, answer.embedded)
+            shift = model.gauge.measure(batch, answer.embedded, store)
             ratios.append(shift.ratio)
             reasons += shift.reasons()
         if answer.kept is not None and answer.member_kept is not None:

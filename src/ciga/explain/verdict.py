@@ -214,9 +214,9 @@ def _calibration(model: Model, examined: Examined | None, words: Words) -> dict[
 def _shift(model: Model, examined: Examined | None, words: Words) -> dict[str, str]:
     if examined is None or examined.flagged is None or model.gauge is None:
         return {}
-    usual = model.gauge.level
+    usual = model.gauge.chance
     tone = "good" if examined.flagged <= 2 * usual else "fair" if examined.flagged < MANY else "poor"
-    about = f"of {words.count(examined.graphs)}; about {100 * usual:.0f} % is usual. Doubt the flagged ones"
+    about = f"of {words.count(examined.graphs)}; up to {100 * usual:.0f} % is usual. Doubt the flagged ones"
     return {
         "name": "unlike the training data",
         "value": percent(examined.flagged),

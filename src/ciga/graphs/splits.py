@@ -77,6 +77,11 @@ class Splits:
         """The names of the parts, in the order of `SPLIT_NAMES`."""
         return iter([n for n in SPLIT_NAMES if n in self.parts])
 
+    @property
+    def judging(self) -> tuple[str, ...]:
+        """The parts that can tell a better model from a worse one: those with more than one class."""
+        return tuple(name for name in self if (self[name].y != self[name].y[0]).any())
+
     def __contains__(self, name: object) -> bool:
         return name in self.parts
 

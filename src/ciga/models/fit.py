@@ -189,13 +189,13 @@ def assemble(
         how: `first`, `best` (on validation rows) or `mix`: who gives the answer.
     """
     # In a mixture the answer counts: no method chooses its epoch by what the rest of a graph tells.
-    rule = default_selector(list(splits)).name if how == "mix" else ""
+    rule = default_selector(splits.judging).name if how == "mix" else ""
     found = {name: _members(some, runs_dir, splits, rule) for name, some in plans.items()}
     neighbours = Neighbours.of(splits.train)
     for model in found.values():
         model.gauge = Gauge.calibrate(model.embed, splits, neighbours=neighbours)
     scans = {name: scan_parts(model, splits) for name, model in found.items()}
-    parts = [part for part in ("id_val", "ood_val") if part in splits]
+    parts = [part for part in ("id_val", "ood_val") if part in splits.judging]
     y = torch.cat([splits[part].y for part in parts]) if parts else torch.zeros(0, dtype=torch.long)
     judged = scans if how == "first" else _by_other_rows(plans, scans, runs_dir, splits)
     said = {
@@ -243,7 +243,7 @@ def _by_other_rows(
     on `ood_val` networks answer with the epoch that `id_val` chose.
     """
     found = {name: dict(scan) for name, scan in scans.items()}
-    for name, some in plans.items() if {"id_val", "ood_val"} <= set(splits) else ():
+    for name, some in plans.items() if {"id_val", "ood_val"} <= set(splits.judging) else ():
         if some[0].settings.method.closed_form:
             continue
         other = _members(some, runs_dir, splits, "id-val")
@@ -253,7 +253,7 @@ def _by_other_rows(
 
 def _members(plans: Sequence[Plan], runs_dir: str | Path, splits: Splits, rule: str = "") -> Model:
     spec, first = Spec.of(splits), plans[0]
-    rule = rule or default_selector(list(splits), first.settings.method.selects_by_rest).name
+    rule = rule or default_selector(splits.judging, first.settings.method.selects_by_rest).name
     members, seeds = [], []
     for planned in plans:
         file = Path(runs_dir) / planned.config.hash / f"weights.{rule}.safetensors"

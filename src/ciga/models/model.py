@@ -122,7 +122,8 @@ class Model:
         if method != self.method_name and method not in self.rivals:
             raise unknown("member of this model", method, [self.method_name, *self.rivals])
         found = self if method == self.method_name else self.rivals[method]
-        return replace(found, rivals={}, shares={}, report_data=_of_one(self.report_data, method))
+        told = _of_one(self.report_data, method, own=found is self)
+        return replace(found, rivals={}, shares={}, report_data=told)
 
     def to(self, device: torch.device | str) -> Model:
         for member in self.members:
@@ -310,14 +311,26 @@ def _rival(folder: Path, model: Model) -> Model:
     return found
 
 
-def _of_one(report_data: ReportData, method: str) -> ReportData:
-    """What was recorded of one method, and of the data; not what was said of others."""
+def _of_one(report_data: ReportData, method: str, own: bool) -> ReportData:
+    """What was recorded of one method, and of the data; not what was said of others.
+
+    Args:
+        report_data: Of all methods.
+        method: The one.
+        own: Was the data flagged by its embeddings?
+    """
     common = {"metric", "selection", "where", "data", "finished", "flagged"}
-    by_method = {"scores", "histories", "seconds", "hashes", "rules", "ensembles"}
+    by_method = {"scores", "histories", "seconds", "hashes", "rules", "ensembles", "calibration"}
     out: dict[str, Any] = {key: value for key, value in report_data.items() if key in common}
     for key, value in report_data.items():
         if key in by_method and isinstance(value, dict) and method in value:
             out[key] = {method: value[method]}
+    if not own:
+        theirs = ("any", "embedding")
+        out["flagged"] = {
+            part: {name: share for name, share in found.items() if name not in theirs}
+            for part, found in out.get("flagged", {}).items()
+        }
     return cast(ReportData, out)
 
 

@@ -1,7 +1,8 @@
 """Which training graph is most like a new one, and how alike the two are, from 0 to 1.
 
-Molecules are compared by the Tanimoto similarity of their Morgan fingerprints: kinds of neighbourhoods of at
-most two bonds that both have, over those that either has. Other graphs are compared in the same way by their
+Molecules are compared by the Tanimoto similarity of their Morgan fingerprints, as everywhere in the library
+(`ciga.data.reading.similarity`): kinds of neighbourhoods of at most two bonds that both have, over those that
+either has. They need the SMILES of the graphs. Other graphs are compared in the same way by their
 Weisfeiler-Lehman labels, and there each label counts as often as it occurs.
 
 A model keeps the fingerprints of its training graphs (256 bytes each), of at most `MOST`.
@@ -16,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ciga.data.reading.similarity import Bits, nearest
-from ciga.errors import CigaError
+from ciga.data.reading.similarity import Bits, fingerprints, nearest
+from ciga.errors import CigaError, MissingExtra
 from ciga.graphs import columns
 from ciga.graphs.names import mix
 from ciga.graphs.store import Batch, GraphStore
@@ -25,6 +26,8 @@ from ciga.methods.forest.fingerprint import CHEMICAL, Naming, neighbourhoods
 
 MOST = 10_000
 RADIUS, BYTES = 2, 256
+#: Beside the kinds of names that `Naming` knows: what RDKit makes of SMILES.
+MORGAN = Naming(CHEMICAL + 1, CHEMICAL + 1)
 
 
 class NearestGraph(NamedTuple):
@@ -48,17 +51,28 @@ class Neighbours:
         """Those of the training graphs; of more than `MOST`, evenly spread ones."""
         step = -(-train.num_graphs // MOST)
         some = train.subset(slice(0, None, step)) if step > 1 else train
-        naming = Naming.of(some)
-        bits = [fingerprint(batch, naming) for batch in some.batches(256, chunk=4)]
-        row, smiles = some.columns.get("row"), some.columns.get("smiles")
+        row, names = some.columns.get("row"), smiles_of(some)
         places = torch.arange(some.num_graphs) * step + 1
         rows = row.tolist() if isinstance(row, Tensor) else places.tolist()
-        names = [str(text) for text in smiles] if isinstance(smiles, list) else []
-        return cls(np.concatenate(bits), naming, rows, names)
+        try:
+            naming, bits = MORGAN, fingerprints(names or [])
+        except MissingExtra:
+            names = None
+        if names is None:
+            naming = Naming.of(some)
+            bits = np.concatenate([fingerprint(batch, naming) for batch in some.batches(256, chunk=4)])
+        return cls(bits, naming, rows, names or [])
 
-    def __call__(self, batch: Batch) -> NearestGraph:
-        """The nearest training graph of each graph."""
-        found = nearest(fingerprint(batch, self.naming), self.bits)
+    def __call__(self, batch: Batch, store: GraphStore | None = None) -> NearestGraph | None:
+        """The nearest training graph of each graph of a batch of `store`; None for want of its SMILES."""
+        if self.naming != MORGAN:
+            bits = fingerprint(batch, self.naming)
+        else:
+            names = None if store is None else smiles_of(store)
+            if names is None:
+                return None
+            bits = fingerprints([names[row] for row in batch.index.tolist()], workers=1)
+        found = nearest(bits, self.bits)
         return NearestGraph(torch.from_numpy(found.place), torch.from_numpy(found.similarity))
 
     def among_themselves(self) -> Tensor:
@@ -98,7 +112,7 @@ class Neighbours:
                 and 0 < len(bits) == len(rows)
                 and len(names) in (0, len(bits))
                 and len(naming) == 2
-                and all(0 <= kind <= CHEMICAL for kind in naming)
+                and (all(0 <= kind <= CHEMICAL for kind in naming) or Naming(*naming) == MORGAN)
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError):
             sound = False
@@ -107,8 +121,17 @@ class Neighbours:
         return cls(bits.numpy(), Naming(*naming), [int(row) for row in rows], [str(name) for name in names])
 
 
+def smiles_of(store: GraphStore) -> list[str] | None:
+    """The SMILES of the graphs, where they are molecules."""
+    column = store.columns.get("smiles")
+    return [str(text) for text in column] if isinstance(column, list) else None
+
+
 def fingerprint(batch: Batch, naming: Naming) -> Bits:
-    """The kinds of neighbourhoods in each graph, as bits [G, 256]."""
+    """The kinds of neighbourhoods in each graph, as bits [G, 256].
+
+    Molecules (`CHEMICAL`) are compared so in models of version 0.1, and where RDKit is missing.
+    """
     batch = batch.to("cpu")
     graph, name = neighbourhoods(batch, naming, RADIUS)
     if naming.nodes != CHEMICAL:

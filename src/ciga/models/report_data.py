@@ -15,7 +15,7 @@ from ciga.graphs.splits import Splits
 from ciga.graphs.store import GraphStore
 from ciga.models.model import Model
 from ciga.models.shift import MEASURES
-from ciga.models.summary import RESAMPLES, advice, advice_among, compare, ensemble_score, plots
+from ciga.models.summary import RESAMPLES, advice, advice_among, compare, ensemble_score, plots, score
 from ciga.models.types import ReportData
 from ciga.scoring import metrics
 
@@ -50,7 +50,8 @@ def report_data(
         for part, said in every.items():
             mixed = sum((share * said[name] for name, share in model.shares.items()), torch.zeros(()))
             every[part] = {AUTO: mixed, **said}
-    others = [name for name in every[where] if name != mine]
+    # A mixture of one method alone is that method.
+    others = [name for name in every[where] if name != mine and model.shares.get(name) != 1]
     y = splits[where].y
     compared = {name: compare(every[where][mine], every[where][name], y, metric) for name in others}
     comparison = compared.get(YARDSTICK)
@@ -67,6 +68,10 @@ def report_data(
                 part: ensemble_score(every[part][name], splits[part].y, metric, RESAMPLES * (part == where))
                 for part in parts
             }
+            for name in sorted(every[where], key=lambda name: name != mine)
+        },
+        "calibration": {
+            name: {part: score(said[name].mean(0), splits[part].y, "ece") for part, said in every.items()}
             for name in every[where]
         },
         "advice": advice_among(
@@ -138,7 +143,7 @@ def _flagged(model: Model, store: GraphStore) -> dict[str, float]:
     """How much of the data the gauge flags, in all and by measure; and the median similarity to training."""
     if model.gauge is None:
         return {}
-    found = [model.gauge.measure(b, model.embed(b)) for b in store.batches(256, chunk=4)]
+    found = [model.gauge.measure(b, model.embed(b), store) for b in store.batches(256, chunk=4)]
     above = torch.cat([shift.ratio for shift in found]) > 1
     out = {"any": float(above.any(1).double().mean())}
     out |= {name: float(column.double().mean()) for name, column in zip(MEASURES, above.T, strict=False)}

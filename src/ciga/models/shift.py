@@ -19,6 +19,7 @@ graphs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,22 +118,32 @@ class Gauge:
             tensors["seen"] = torch.from_numpy(np.unique(wl_hashes(splits.train)).view(np.int64))
         part = next(name for name in ("id_val", "ood_val", "train") if name in splits)
         gauge = cls(tensors, level, part, splits[part].num_graphs, neighbours or Neighbours.of(splits.train))
-        found = [gauge.measure(b, embed(b)) for b in _some(splits[part]).batches(256, chunk=4)]
+        some = _some(splits[part])
+        found = [gauge.measure(b, embed(b), some) for b in some.batches(256, chunk=4)]
         raw = torch.cat([one.ratio for one in found])
-        alike = 1 - raw[:, -1]
-        if part == "train":  # each is its own nearest: ask how near they are to one another
-            alike = gauge.neighbours.among_themselves() if gauge.neighbours else alike
-            places = torch.linspace(0, len(alike) - 1, len(raw)).round().long()
-            raw[:, -1] = 1 - alike.sort().values[places]
-        gauge.usual = float(alike.median())
+        if raw.size(1) < len(MEASURES):  # SMILES in training only
+            gauge.neighbours = None
+        if gauge.neighbours is not None:
+            alike = 1 - raw[:, -1]
+            if part == "train":  # each is its own nearest: ask how near they are to one another
+                alike = gauge.neighbours.among_themselves()
+                places = torch.linspace(0, len(alike) - 1, len(raw)).round().long()
+                raw[:, -1] = 1 - alike.sort().values[places]
+            gauge.usual = float(alike.median())
         quantile = raw.quantile(1 - level / len(MEASURES), dim=0, interpolation="higher")
         gauge.tensors["threshold"] = quantile.clamp(1e-6, torch.finfo(quantile.dtype).max)
         if gauge.neighbours is not None:  # where calibration graphs repeat training graphs, near is not zero
             gauge.tensors["threshold"][-1].clamp_(min=LEAST_DISTANCE)
         return gauge
 
-    def measure(self, batch: Batch, embedded: Sequence[Tensor]) -> Shift:
-        """The measures of each graph, over their thresholds."""
+    def measure(self, batch: Batch, embedded: Sequence[Tensor], store: GraphStore | None = None) -> Shift:
+        """The measures of each graph, over their thresholds.
+
+        Args:
+            batch: some graphs of `store`.
+            embedded: the model's representations of them.
+            store: where they come from. Without its SMILES molecules are not compared with training ones.
+        """
         t = {k: v.to(batch.x.device) for k, v in self.tensors.items() if k != "seen"}
         sizes, means = _sizes(batch), _means(batch)
         size = ((sizes - t["size.mean"]) / t["size.std"]).abs().max(1).values
@@ -146,10 +157,23 @@ class Gauge:
         embedding = torch.stack(distances).mean(0) if distances else size.new_zeros(batch.num_graphs)
         measured, found = [size, features, embedding], None
         if self.neighbours is not None:
-            found = self.neighbours(batch)
+            found = self.neighbours(batch, store)
+        if found is not None:
             measured.append(1 - found.similarity.to(size.device))
         ratio = torch.stack(measured, 1) / t["threshold"][: len(measured)]
         return Shift(ratio.masked_fill(~ratio.isfinite(), torch.inf), found)
+
+    @property
+    def chance(self) -> float:
+        """The share of graphs like the calibration graphs that is flagged, on average.
+
+        Above the largest of n values another one lies once in n + 1 times: with few calibration graphs no
+        threshold is as strict as `level` asks for.
+        """
+        one = self.level / len(MEASURES)
+        n = self.calibrated_with
+        above = max(1, n - math.ceil((n - 1) * (1 - one)))  # order statistics beyond the threshold, and it
+        return min(1.0, len(MEASURES) * above / (n + 1))
 
     def seen(self, store: GraphStore) -> Tensor | None:
         """True for graphs that are in the training data, in whatever node order [G]; None: not remembered."""

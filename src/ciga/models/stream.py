@@ -130,7 +130,7 @@ def _predict(model: Model, piece: Chunk, totals: Totals) -> list[list[str]]:
     for batch in piece.store.batches(256, chunk=4):
         answer = model.predict(batch)
         best = answer.probability.argmax(1).tolist()
-        shift = None if model.gauge is None else model.gauge.measure(batch, answer.embedded)
+        shift = None if model.gauge is None else model.gauge.measure(batch, answer.embedded, piece.store)
         flags, scores, reasons = (
             ([], [], []) if shift is None else (shift.flag.tolist(), shift.score.tolist(), shift.reasons())
         )

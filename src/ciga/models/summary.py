@@ -194,6 +194,8 @@ def advice_among(
         metric: the score.
         extracts: is it a single method that shows subgraphs?
     """
+    if not comparisons:
+        return f"Nothing was trained beside {shipped}: its scores do not say whether another method would do."
     known = {name: v for name, v in comparisons.items() if not math.isnan(v["difference"])}
     title = shipped[:1].upper() + shipped[1:] if " " in shipped else shipped
     if not known:
@@ -239,7 +241,10 @@ def choice(
         parts = ", ".join(f"{name} {100 * share:.0f} %" for name, share in order)
         if not rows:
             return f"The answer is made of {parts}: equal shares, because there are no validation rows."
-        return f"The answer is made of {parts}, chosen on {rows:,} validation rows ({metric} there: {told})."
+        return (
+            f"The answer is made of {parts}: the shares under which the labels of {rows:,} validation rows "
+            f"are likeliest ({metric} there: {told})."
+        )
     if not rows:
         return f"The answer is that of {names[0]}, which was named first: there are no validation rows."
     return f"The answer is that of {names[0]}, the best on {rows:,} validation rows ({metric} there: {told})."

@@ -43,6 +43,7 @@ class ReportData(TypedDict, total=False):
     comparison: Verdict | None  # with ERM
     comparisons: dict[str, Verdict]  # with each method
     ensembles: dict[str, dict[str, Interval]]  # method -> part -> score of the averaged seeds
+    calibration: dict[str, dict[str, float]]  # method -> part -> calibration error of the averaged seeds
     advice: str
     caveats: dict[str, str]  # method -> what of the graphs it could not use
     data: dict[str, Any]  # what `ciga data check` says

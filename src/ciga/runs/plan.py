@@ -150,8 +150,8 @@ def execute(
             return done
         splits = plan.load(progress)
         rests = (plan.settings.method.selects_by_rest, False)
-        rules = {default_selector(list(splits), rest) for rest in rests}
-        first = default_selector(list(splits), rests[0])
+        rules = {default_selector(splits.judging, rest) for rest in rests}
+        first = default_selector(splits.judging, rests[0])
 
         def epoch(row: dict[str, Any], epochs: int) -> None:
             assert on_epoch is not None

@@ -27,7 +27,7 @@ class Fitted:
     method: Method[Any]
     backbone: Backbone
     spec: Spec
-    splits: tuple[str, ...]
+    judging: tuple[str, ...]  # the parts that may choose an epoch
     metric: str = "accuracy"
     training: Training = field(default_factory=Training)
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Fitted:
     @property
     def selector(self) -> Selector:
         """The rule that counts."""
-        return default_selector(self.splits, self.method.selects_by_rest)
+        return default_selector(self.judging, self.method.selects_by_rest)
 
     def network(self, selector: str | None = None) -> nn.Module:
         """The network (the first of several) with the weights a selector chose, ready to predict."""

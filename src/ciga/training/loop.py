@@ -66,7 +66,7 @@ def fit(
     for part in splits:
         splits[part].remember_walks(backbone.walks, progress)
     with quiet_machine(threads):
-        fitted = Fitted(method, backbone, Spec.of(splits), tuple(splits), metric, training)
+        fitted = Fitted(method, backbone, Spec.of(splits), splits.judging, metric, training)
         seed_all(seed, "init")
         network = _new_network(fitted, splits.train).to(place)
         optimizers = optimizers_of(method, network, training)

@@ -62,6 +62,9 @@ class Report:
                     be = "is" if found["graphs"] == 1 else "are"
                     out.append(f"{same} of {where} {be} also in {other} ({kind}{conflict}).")
         for part, shift in self.label_shift.items():
+            if max(shift["shares"]) == 1:
+                use = "no epoch is chosen by it" if part.endswith("val") else "most scores say nothing there"
+                out.append(f"All graphs of {part} are of one class: {use}.")
             if shift["shifted"]:
                 out.append(f"The class shares of {part} differ from those of train by {shift['effect']:.2f}.")
         for part, ties in self.label_ties.items():

@@ -51,7 +51,7 @@ class KernelMethod(Method[F]):
             )
             return
         gram = (x @ x.T).toarray() if x.shape[0] <= GRAM else None
-        split = default_selector(tuple(splits)).split
+        split = default_selector(splits.judging).split
         grid = (self.C,) if self.C is not None else GRID if split else (1.0,)
         best = float("-inf")
         chosen: Machine | None = None
