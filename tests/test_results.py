@@ -47,10 +47,14 @@ def test_the_page_for_users_stays_short() -> None:
 
 
 def test_the_page_for_practitioners_has_no_scores_of_its_own() -> None:
-    """They went stale when a method changed: all its scores are in the table that is made from records."""
+    """They went stale when a method changed: all its scores are in tables that are made from records."""
     page = (ROOT / "docs" / "practitioner.md").read_text(encoding="utf-8")
-    (table,) = tool().tables(page, "molecules")
-    assert re.findall(r"\b0\.\d{3}\b", page.replace(table, "")) == []
+    for kind in ("molecules", "extraction", "gauge", "commands"):
+        (table,) = tool().tables(page, kind)
+        page = page.replace(table, "")
+    page = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    found = re.findall(r"-?\b0\.\d{2,3}\b|\b\d+ %", page)
+    assert found == ["95 %", "5 %"], "the level of intervals, and of the gauge"
 
 
 def test_a_search_is_shown_by_validation_scores_of_whole_trials(tmp_path: Path) -> None:
@@ -140,6 +144,18 @@ def test_tables_of_molecules(tmp_path: Path) -> None:
     both = ({**place, "tool": "erm"}, {**place, "tool": "forest"}, {**place, "tool": "chemprop", "seeds": 3})
     assert "| t, s | 5; chemprop 3 | – |" in results.molecules(written(*both))
     assert "Rows with * are from before a change." in found
+
+    gap = {"difference": 0.1, "low": 0.05, "high": 0.2}
+    singles = {"tool": "erm", "single": [0.5, 0.625], "roc_auc": {"mean": 0.72}}
+    parts = {"tool": "ciga-v2", "against_erm": gap}
+    rows = results.extraction(
+        written({**place, "tool": "auto"}, {**place, **singles}, {**place, **parts})
+    ).splitlines()
+    assert rows[0] == "| table, split | single ERMs | auto - best other | ciga-v2 - erm |"
+    assert rows[2] == "| t, s | 0.50–0.62 | -0.020 (erm) | **+0.100 (+0.05 to +0.20)** |"
+    none = {**parts, "against_erm": {**gap, "low": -0.05}}
+    rows = results.extraction(written({**place, "tool": "auto"}, {**place, **singles}, {**place, **none}))
+    assert "| +0.100 (-0.05 to +0.20) |" in rows
 
     def tried(split: str, score: float, **values: str) -> dict[str, Any]:
         line = {"table": "t", "split": split, "method": "erm", "try": values, "seeds": 1}

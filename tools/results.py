@@ -11,6 +11,7 @@ A table stands between a comment that names it and `<!-- end -->`:
 | `<!-- thresholds: FILE ... -->` | scores beside one that does not depend on a threshold |
 | `<!-- corrected: NAME OLD NEW -->` | test scores of a table's rows before and after they were corrected |
 | `<!-- molecules: FILE -->` | every tool on tables of molecules (`benchmarks.molecules`) |
+| `<!-- extraction: FILE -->` | what picking a part gained over ERM on those tables |
 | `<!-- gauge: FILE -->` | how well each measure of shift told those tables' test rows from others |
 | `<!-- commands: FILE -->` | how long the three commands took (`benchmarks.commands`) |
 | `<!-- tries: FILE -->` | what `benchmarks.search_molecules` tried, best first |
@@ -181,6 +182,34 @@ def _auc(found: dict[str, float], best: float) -> str:
     text = f"{found['mean']:.3f}"
     text = f"**{text}**" if found["mean"] == best else text
     return f"{text} ({found['low']:.2f}–{found['high']:.2f})"
+
+
+def extraction(file: Path) -> str:
+    """Of each table and split: the mixture against the best single tool, and parts against ERM."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    judged = [line["tool"] for line in lines if line.get("against_erm") and line["tool"] != "forest"]
+    tools = list(dict.fromkeys(judged))
+    head = ["table, split", "single ERMs", "auto - best other", *(f"{tool} - erm" for tool in tools)]
+    out = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
+    for place in dict.fromkeys((line["table"], line["split"]) for line in lines):
+        mine = {line["tool"]: line for line in lines if (line["table"], line["split"]) == place}
+        if not {"auto", "erm"} <= mine.keys():
+            continue
+        others = {tool: line["roc_auc"]["mean"] for tool, line in mine.items() if tool != "auto"}
+        best = max(others, key=lambda tool: others[tool])
+        single = mine["erm"]["single"]
+        ahead = mine["auto"]["roc_auc"]["mean"] - others[best]
+        cells = [f"{min(single):.2f}–{max(single):.2f}", f"{ahead:+.3f} ({best})"]
+        for tool in tools:
+            found = mine[tool]["against_erm"] if tool in mine else None
+            cells.append("–" if found is None else _gap(found))
+        out.append(f"| {', '.join(place)} | {' | '.join(cells)} |")
+    return "\n".join(out) + "\n\nBold: the interval (95 %, over seeds and test rows) leaves out 0.\n"
+
+
+def _gap(found: dict[str, float]) -> str:
+    text = f"{found['difference']:+.3f} ({found['low']:+.2f} to {found['high']:+.2f})"
+    return f"**{text}**" if found["low"] > 0 or found["high"] < 0 else text
 
 
 def gauge(file: Path) -> str:
@@ -417,6 +446,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "thresholds": thresholds,
     "corrected": corrected,
     "molecules": molecules,
+    "extraction": extraction,
     "gauge": gauge,
     "commands": commands,
     "tries": tries,

@@ -28,6 +28,7 @@ from ciga.models.neighbours import Neighbours
 from ciga.models.report_data import AUTO, YARDSTICK, report_data, scan_parts
 from ciga.models.shift import Gauge
 from ciga.models.summary import choice, score
+from ciga.models.temperature import best_temperature, cooled
 from ciga.nn.encoder import Backbone, Spec
 from ciga.progress import Progress, silent
 from ciga.registry import load_plugin
@@ -169,7 +170,7 @@ def collect(
     """
     every = {some[0].config.method: some for some in (plans, rivals) if some}
     runs = dict(zip(every, (records, rival_records), strict=False))
-    return assemble(every, runs, runs_dir, splits)
+    return assemble(every, runs, runs_dir, splits, cool=False)
 
 
 def assemble(
@@ -178,6 +179,7 @@ def assemble(
     runs_dir: str | Path,
     splits: Splits,
     how: str = "first",
+    cool: bool = True,
 ) -> Model:
     """One model of several methods' finished runs.
 
@@ -187,6 +189,7 @@ def assemble(
         runs_dir: where they are.
         splits: the data.
         how: `first`, `best` (on validation rows) or `mix`: who gives the answer.
+        cool: give each method the temperature that validation rows ask for, shifted ones if there are any.
     """
     # In a mixture the answer counts: no method chooses its epoch by what the rest of a graph tells.
     rule = default_selector(splits.judging).name if how == "mix" else ""
@@ -197,7 +200,11 @@ def assemble(
     scans = {name: scan_parts(model, splits) for name, model in found.items()}
     parts = [part for part in ("id_val", "ood_val") if part in splits.judging]
     y = torch.cat([splits[part].y for part in parts]) if parts else torch.zeros(0, dtype=torch.long)
-    judged = scans if how == "first" else _by_other_rows(plans, scans, runs_dir, splits)
+    judged = _by_other_rows(plans, scans, runs_dir, splits) if how != "first" or cool else scans
+    if cool and parts:
+        for name, one in found.items():
+            one.temperature = best_temperature(judged[name][parts[-1]], splits[parts[-1]].y)
+        scans, judged = _cooled(scans, found), _cooled(judged, found)
     said = {
         name: torch.cat([scan[part].mean(0) for part in parts] or [torch.zeros(0, splits.task.classes)])
         for name, scan in judged.items()
@@ -229,6 +236,16 @@ def assemble(
             told += "."
         model.report_data |= {"made_of": told, "shares": shares}
     return model
+
+
+def _cooled(
+    scans: Mapping[str, Mapping[str, Tensor]], models: Mapping[str, Model]
+) -> dict[str, dict[str, Tensor]]:
+    """What each method says of each part, at its temperature."""
+    return {
+        name: {part: cooled(every, models[name].temperature) for part, every in scan.items()}
+        for name, scan in scans.items()
+    }
 
 
 def _by_other_rows(

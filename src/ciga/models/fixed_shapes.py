@@ -56,13 +56,14 @@ class Exportable(nn.Module):
         self.members = nn.ModuleList(model.members)
         self.uses_edge_attr = bool(model.spec.edge_features)
         self.extracts = model.method.extracts
+        self.temperature = model.temperature
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor, sizes: Tensor
     ) -> tuple[Tensor, ...]:
         graphs = sizes.size(0)
         found = [_member(m, x, edge_index, edge_attr, batch, graphs) for m in self.members]
-        probability = mean_logits([logits for logits, _ in found]).exp()
+        probability = mean_logits([logits / self.temperature for logits, _ in found]).exp()
         if not self.extracts:
             return (probability,)
         scores = [s for _, s in found if s is not None]

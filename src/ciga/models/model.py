@@ -38,6 +38,7 @@ from ciga.models.folder import (
 )
 from ciga.models.neighbours import Neighbours
 from ciga.models.shift import MEASURES, Gauge
+from ciga.models.temperature import LEAST, MOST
 from ciga.models.types import ReportData
 from ciga.nn.encoder import Spec
 from ciga.registry import plugin_of
@@ -46,8 +47,9 @@ from ciga.runs.settings import Settings, resolve
 from ciga.training.ensemble import joined
 
 FORMAT = "ciga.models.model/2"
-#: The format of a model that answers together with its rivals: versions that cannot mix must not read it.
-MIXED = "ciga.models.model/3"
+#: The formats of a model that answers together with its rivals, and of one with a temperature: versions that
+#: cannot mix, or would leave it out, must not read them.
+MIXED, COOLED = "ciga.models.model/3", "ciga.models.model/4"
 #: The folder of the other methods.
 MEMBERS = "members"
 NEAREST = "nearest.safetensors"
@@ -91,6 +93,7 @@ class Model:
     parameters: dict[str, Any] = field(default_factory=dict)  # of the estimator that made it
     rivals: dict[str, Model] = field(default_factory=dict)  # by method
     shares: dict[str, float] = field(default_factory=dict)  # of each method in the answer; none: this one's
+    temperature: float = 1.0  # what logits are divided by (`ciga.models.temperature`)
 
     # ---------------------------------------------------------------- use
 
@@ -166,7 +169,7 @@ class Model:
             member.eval()
         found = [self.method.infer(member, batch) for member in self.members]
         whole = joined(self.method, self.members, batch, found)
-        every = torch.stack([one.logits.softmax(1) for one in found]).cpu()  # [S, G, C]
+        every = torch.stack([(one.logits / self.temperature).softmax(1) for one in found]).cpu()  # [S, G, C]
         embedded = [one.representation.cpu() for one in found]
         answer = Answer(every, every.mean(0), _spread(every), embedded)
         parts = [one.partition for one in found if one.partition is not None]
@@ -223,8 +226,9 @@ class Model:
     def _about(self) -> dict[str, Any]:
         plugin = plugin_of(type(self.method))
         return {
-            "format": MIXED if self.shares else FORMAT,
+            "format": COOLED if self.temperature != 1 else MIXED if self.shares else FORMAT,
             "method": self.method_name,
+            **({"temperature": self.temperature} if self.temperature != 1 else {}),
             **({"shares": self.shares} if self.shares else {}),
             "settings": self.settings,
             "spec": asdict(self.spec),
@@ -247,10 +251,10 @@ class Model:
         folder = Path(folder)
         check_folder(folder)
         about = read_json(folder / "model.json")
-        if about.get("format") not in (FORMAT, MIXED):
+        if about.get("format") not in (FORMAT, MIXED, COOLED):
             raise CigaError(
-                f"{folder} has the format {about.get('format')!r}, this version reads {FORMAT} and {MIXED}: "
-                "fit it again."
+                f"{folder} has the format {about.get('format')!r}, this version reads {FORMAT}, {MIXED} and "
+                f"{COOLED}: fit it again."
             )
         check_plugins(folder, about)
         try:
@@ -260,6 +264,9 @@ class Model:
                 raise ValueError("seeds")
             if len(about["classes"]) != spec.classes:
                 raise ValueError("classes")
+            temperature = float(about.get("temperature", 1.0))
+            if not LEAST <= temperature <= MOST:
+                raise ValueError("temperature")
             check_featuriser(folder, about["featuriser"])
             keys = ("settings", "classes", "metric", "selection", "featuriser", "source")
             model = cls(
@@ -270,6 +277,7 @@ class Model:
                 fingerprint=str(about["fingerprint"]),
                 versions=dict(about["versions"]),
                 parameters=dict(about["parameters"]),
+                temperature=temperature,
                 **{key: about[key] for key in keys},
             )
             chosen = model.chosen
