@@ -37,5 +37,7 @@ def best_temperature(every: Tensor, y: Tensor) -> float:
         right = mean.gather(1, y.unsqueeze(1)).clamp(min=1e-12)
         return float(-right.log().sum()) + PRIOR * math.log(temperature) ** 2
 
-    grid = torch.logspace(math.log2(LEAST), math.log2(MOST), STEPS, base=2, dtype=torch.double).tolist()
-    return round(min(grid, key=cost), 3)
+    powers = torch.linspace(math.log2(LEAST), math.log2(MOST), STEPS, dtype=torch.double)
+    grid: list[float] = (2**powers).tolist()
+    best: float = min(grid, key=cost)
+    return round(best, 3)
