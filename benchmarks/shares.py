@@ -5,7 +5,8 @@
 It takes the runs that `python -m benchmarks.molecules` left in `--runs-dir`; the test rows are not looked at.
 Validation rows are drawn at random to choose the shares, 40 times; the others score the mixture. When they
 are scored, the networks answer for `ood_val` with the epoch that `id_val` chose. When shares are chosen they
-answer with the same epoch (`other rows`), or with the one that `ood_val` itself chose (`own rows`).
+answer with the same epoch (`other rows`), or with the one that `ood_val` itself chose (`own rows`). In a third
+way each method has a temperature, found on the shifted ones of the rows that choose (`other rows, cooled`).
 Records go to `benchmarks/shares.jsonl`, one line for each table, way and number of rows.
 """
 
@@ -36,6 +37,7 @@ from ciga.graphs.splits import Splits
 from ciga.models.fit import CANDIDATES
 from ciga.models.mixture import best_shares
 from ciga.models.summary import score
+from ciga.models.temperature import best_temperature, cooled
 from ciga.nn.encoder import Spec
 from ciga.runs.plan import plan
 from ciga.runs.records import Records, versions
@@ -46,8 +48,10 @@ RECORDS = Path(__file__).parent / "shares.jsonl"
 PRIORS = (0, 1, 3, 10, 30)
 ROWS = (10, 20, 40, 80, 130)
 DRAWS = 40
-#: What networks say of `ood_val` when shares are chosen: with the epoch that these rows chose.
-WAYS = {"other rows": "id-val", "own rows": "ood-val"}
+#: What networks say of `ood_val` when shares are chosen: with an epoch that other rows chose, or these; and
+#: the first with a temperature for each method.
+OTHER, OWN, COOLED = WAYS = ("other rows", "own rows", "other rows, cooled")
+RULES = ("id-val", "ood-val")
 Said = Mapping[str, Tensor]
 
 
@@ -79,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> None:
 def answers(
     dataset: str, data: Line, splits: Splits, seeds: int, runs_dir: Path
 ) -> tuple[Mapping[str, Mapping[str, Said]], list[str]]:
-    """Rule for the epoch -> part -> method -> its networks' mean probabilities; and the runs they are of.
+    """Rule for the epoch -> part -> method -> its networks' probabilities [S, n, C]; and their runs.
 
     Args:
         dataset: Its name.
@@ -100,16 +104,16 @@ def answers(
                     f"There is no run of {method} with seed {seed}: benchmarks.molecules makes it."
                 )
             hashes.append(planned.config.hash)
-            for rule in WAYS.values():
+            for rule in RULES:
                 file = runs_dir / planned.config.hash / f"weights.{rule}.safetensors"
                 [network] = planned.settings.networks(spec, read_tensors(file)[0])
                 for part in PARTS:
                     every[rule][part][method].append(_said(planned.settings.method, network, splits[part]))
-    means = {
-        rule: {part: {m: torch.stack(some).mean(0) for m, some in by.items()} for part, by in parts.items()}
+    stacked = {
+        rule: {part: {m: torch.stack(some) for m, some in by.items()} for part, by in parts.items()}
         for rule, parts in every.items()
     }
-    return means, hashes
+    return stacked, hashes
 
 
 @torch.inference_mode()
@@ -122,7 +126,7 @@ def compare(said: Mapping[str, Mapping[str, Said]], y: Said) -> list[Line]:
     """A line for each way and number of rows, with the scores under every prior."""
     shipped, other = (said[rule] for rule in ("ood-val", "id-val"))
     judged = _whole({"id_val": shipped["id_val"], "ood_val": other["ood_val"]})
-    sources = {"other rows": judged, "own rows": _whole(shipped)}
+    sources = {OTHER: judged, OWN: _whole(shipped), COOLED: judged}
     right = torch.cat([y[part] for part in ("id_val", "ood_val")])
     shifted = torch.arange(len(right)) >= len(y["id_val"])
     lines = []
@@ -133,9 +137,13 @@ def compare(said: Mapping[str, Mapping[str, Said]], y: Said) -> list[Line]:
             for _ in range(DRAWS):
                 order = torch.from_numpy(draw.permutation(len(right)))
                 some, held = order[:rows], order[rows:]
+                near = some[shifted[some]] if way == COOLED else some[:0]
+                warm = {m: best_temperature(p[:, near], right[near]) for m, p in judged.items()}
+                asked = {m: cooled(p, warm[m]).mean(0) for m, p in chosen_by.items()}
+                answer = {m: cooled(p, warm[m]).mean(0) for m, p in judged.items()}
                 for prior in PRIORS:
-                    shares = best_shares({m: p[some] for m, p in chosen_by.items()}, right[some], prior)
-                    mixed = sum(shares[m] * p[held] for m, p in judged.items())
+                    shares = best_shares({m: p[some] for m, p in asked.items()}, right[some], prior)
+                    mixed = sum(shares[m] * p[held] for m, p in answer.items())
                     assert isinstance(mixed, Tensor)
                     found[str(prior)].append(_scores(mixed, right[held], shifted[held]))
             means = {prior: np.nanmean(values, 0).round(5).tolist() for prior, values in found.items()}
@@ -144,7 +152,7 @@ def compare(said: Mapping[str, Mapping[str, Said]], y: Said) -> list[Line]:
 
 
 def _whole(parts: Mapping[str, Said]) -> dict[str, Tensor]:
-    return {m: torch.cat([parts["id_val"][m], parts["ood_val"][m]]) for m in parts["id_val"]}
+    return {m: torch.cat([parts["id_val"][m], parts["ood_val"][m]], 1) for m in parts["id_val"]}
 
 
 def _scores(mixed: Tensor, y: Tensor, shifted: Tensor) -> list[float]:

@@ -209,7 +209,7 @@ def test_shares_are_chosen_on_some_rows_and_judged_on_others() -> None:
     def said(right: float, part: str) -> torch.Tensor:
         noise = 0.2 * torch.rand(90, generator=draw)
         one = torch.where(y[part] == 1, right, 1 - right) * 0.8 + noise
-        return torch.stack([1 - one, one], 1)
+        return torch.stack([1 - one, one], 1).unsqueeze(0)
 
     # The network is right on the rows that chose its epoch, and wrong with an epoch that others chose.
     own = {part: {"forest": said(0.8, part), "erm": said(0.95, part)} for part in y}
@@ -221,6 +221,7 @@ def test_shares_are_chosen_on_some_rows_and_judged_on_others() -> None:
     most = {line["way"]: line["scores"]["1"] for line in lines if line["rows"] == max(shares.ROWS)}
     assert most["other rows"][0] > most["own rows"][0] + 0.1, "on ood_val"
     assert most["other rows"][2] < most["own rows"][2], "the log loss"
+    assert most["other rows, cooled"][2] < most["other rows"][2], "a network that is sure and wrong is cooled"
 
 
 def test_committed_shares_are_whole() -> None:
