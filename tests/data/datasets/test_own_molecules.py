@@ -402,6 +402,20 @@ def test_the_latest_rows_are_the_test(tmp_path: Path, table: Path) -> None:
     assert splits["ood_test"].columns["smiles"] == [r[0] for r in good_rows()[:10]]
 
 
+def test_months_by_name_are_in_the_order_of_time(tmp_path: Path, table: Path) -> None:
+    """April came first, then August: the alphabet's order."""
+    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct"]
+    named = [f"{r[0]},{r[1]},{months[i // 10]} 2015" for i, r in enumerate(good_rows())]
+    path = write(tmp_path / "m.csv", named, "smiles,label,month")
+    for split in ("time:month", "order:month"):
+        splits = build(path, split=split)
+        assert splits["ood_test"].columns["smiles"] == [r[0] for r in good_rows()[90:]]
+    american = [f"{r[0]},{r[1]},5/{1 + i % 28}/2015 12:00" for i, r in enumerate(good_rows())]
+    path = write(tmp_path / "a.csv", american, "smiles,label,day")
+    with pytest.raises(CigaError, match=r"a\.csv, row 2: '5/1/2015 12:00' .* write dates as YYYY-MM-DD"):
+        build(path, split="time:day")
+
+
 def test_parts_of_a_similarity_split_are_unlike(table: Path) -> None:
     from ciga.data.reading.similarity import Nearest
 

@@ -106,11 +106,12 @@ class OwnData(Dataset):
         for path in self.files().values():
             if not path.is_file():
                 raise UsageError(f"There is no file {path}.")
-        self.rule()
+        rule, _ = self.rule()
         split_rules.check_fractions(self.fractions)
         sources = list(self.files().values())
         names = [str(path) for path in sources]
-        key = {**options.as_dict(self), "files": names, "version": self.versions()}
+        versions = [*self.versions(), *([cleaning.ORDER_VERSION] if rule in ("order", "time") else [])]
+        key = {**options.as_dict(self), "files": names, "version": versions}
         log = cache_folder(self.name, key, sources).with_suffix(".rejected.csv")
         splits = cached(self.name, key, sources, lambda: self._make(log, progress))
         if "rejected.file" in splits.notes and not Path(splits.notes["rejected.file"]).is_file():
@@ -167,7 +168,7 @@ class OwnData(Dataset):
         if rule == "column":
             cleaning.clean_split_names(rows)
         elif rule in ("order", "time"):
-            cleaning.clean_order(rows, str(column))
+            cleaning.clean_order(rows, str(column), time=rule == "time")
         graphs = self.graphs(rows, progress)
         self._assign(rows, rule, graphs, progress)
         splits = self._splits(rows, graphs.subset(cleaning.drop_unseen(rows)))
