@@ -378,9 +378,18 @@ def test_whole_groups_are_held_out(tmp_path: Path, table: Path) -> None:
         seen.add(frozenset(owners["ood_test"]))
         assert splits.notes["split"] == "group assay"
     assert len(seen) > 1, "the seed decides which groups are held out"
-    with pytest.raises(CigaError, match="only 2 groups"):
-        build(write(tmp_path / "two.csv", [f"{r[0]},{r[1]},{i % 2}" for i, r in enumerate(good_rows())],
-                    "smiles,label,lab"), split="group:lab")  # fmt: skip
+    needs = "and a split into three parts needs at least three: take another split rule"
+    for groups, says in (
+        (1, f"Column 'lab' has only one group, {needs}."),
+        (2, f"Column 'lab' has only two groups, {needs}, or set a fraction to 0 (fractions=0.8,0,0.2)."),
+    ):
+        few = [f"{r[0]},{r[1]},{i % groups}" for i, r in enumerate(good_rows())]
+        for rule, what in (("group", "group"), ("order", "different value"), ("time", "different value")):
+            with pytest.raises(CigaError) as refused:
+                build(write(tmp_path / "few.csv", few, "smiles,label,lab"), split=f"{rule}:lab")
+            assert str(refused.value) == says.replace("group", what)
+    two = write(tmp_path / "two.csv", few, "smiles,label,lab")
+    assert set(build(two, split="group:lab", fractions="0.8,0,0.2")) == {"train", "ood_test"}
     with pytest.raises(UsageError, match="split=group:COLUMN"):
         build(path, split="group")
 

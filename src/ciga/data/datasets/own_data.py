@@ -206,14 +206,15 @@ class OwnData(Dataset):
         keys = [rows.cells["key"][i] for i in cut] if "key" in rows.cells else []
         numbers = [number(key) for key in keys]
         along: Sequence[Any] = keys if None in numbers else numbers
+        column = self.rule()[1]
         rules: dict[str, Callable[[], Parts]] = {
             "size": lambda: split_rules.by_size(nodes, shares, self.descending),
             "degree": lambda: split_rules.by_degree(nodes, edges, shares, self.descending),
             "random": lambda: split_rules.by_random(len(cut), shares, self.seed, labels),
-            "order": lambda: split_rules.by_order(along, shares, self.descending),
-            "time": lambda: split_rules.by_order(along, shares),
+            "order": lambda: split_rules.by_order(along, shares, self.descending, column),
+            "time": lambda: split_rules.by_order(along, shares, column=column),
             "group": lambda: split_rules.by_whole_groups(
-                [canonical(key) for key in keys], shares, self.seed, "groups"
+                [canonical(key) for key in keys], shares, self.seed, column=column
             ),
             "column": lambda: split_rules.by_column(keys)[0],
             "files": lambda: {"train": np.arange(len(cut))},
