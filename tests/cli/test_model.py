@@ -89,7 +89,7 @@ def test_from_a_table_to_a_report_in_three_commands(
     assert json.loads(out)["graphs"] > 0
     # ERM starts from the same settings by itself as beside another method, so its runs are there already
     before = set((here / "runs").iterdir())
-    code, out, err = run(
+    again = [
         "fit",
         "mols.csv",
         "--label",
@@ -97,16 +97,21 @@ def test_from_a_table_to_a_report_in_three_commands(
         "--seeds",
         2,
         "--out",
-        "other",
+        "model",
         "--method",
         "erm",
-        "--json",
         *SHORT,
-    )
+    ]
+    (here / "model" / "notes.txt").write_text("mine")
+    code, _, err = run(*again)
+    assert (code, "holds notes.txt, which is not part of its model" in err) == (2, True), err
+    (here / "model" / "notes.txt").unlink()
+    code, out, err = run(*again, "--json")
     assert code == 0, err
     assert json.loads(out)["method"] == "erm"
+    assert err.splitlines().count("model holds a model: the new one will replace it.") == 1
     assert set((here / "runs").iterdir()) == before
-    code, _, err = run("explain", "other", "mols.csv")
+    code, _, err = run("explain", "model", "mols.csv")
     assert (code, "does not extract" in err) == (2, True)
 
 
