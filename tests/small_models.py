@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ciga.data import Splits, load
+import torch
+
+from ciga.data import Splits, Task, load
 from ciga.models.featuriser import featuriser_of
 from ciga.models.model import Model
 from ciga.models.report_data import report_data
@@ -19,6 +21,8 @@ from ciga.runs.settings import resolve
 from ciga.scoring.selection import default_selector
 from ciga.training.loop import fit
 
+#: What `molecule_model` is trained on.
+MOLECULES = ("CCO", "c1ccccc1", "CCN", "CC(=O)O", "C1CCCCC1", "CCCl")
 QUICK: dict[str, Any] = {"layers": 2, "width": 8, "epochs": 2, "batch_size": 20}
 
 
@@ -64,6 +68,29 @@ def toy_model(method: str = "ciga-v2", seeds: int = 2, rival: bool = False, **se
     if other is not None:
         runs["erm"], model.rivals = runs[method], {"erm": other}
     model.report_data = report_data(model, splits, runs)
+    return model
+
+
+def molecule_model(method: str, seeds: int = 1, train: Sequence[str] = 4 * MOLECULES) -> Model:
+    """An untrained model of molecules, for tests in which it does not matter what it says."""
+    from ciga.data.reading.featurise import featurise
+
+    store = featurise(train).store.labelled(torch.arange(len(train)) % 2)
+    splits = Splits({"train": store, "id_val": store}, Task(2))
+    chosen = resolve(method, {"layers": 2, "width": 8}, preset="none")
+    torch.manual_seed(0)
+    spec = Spec.of(splits)
+    model = Model(
+        method,
+        chosen.flat(),
+        spec,
+        ["0", "1"],
+        "roc_auc",
+        list(range(1, seeds + 1)),
+        [chosen.method.network(spec, chosen.backbone).eval() for _ in range(seeds)],
+        featuriser=featuriser_of([store], {"options": {"smiles": "smiles", "label": "active"}}),
+    )
+    model.gauge = Gauge.calibrate(model.embed, splits)
     return model
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ciga.data import GraphStore
 from ciga.errors import CigaError
@@ -78,6 +79,14 @@ def test_what_is_examined(examined: Examined) -> None:
         assert card["svg"].count("<line") == (
             card["edges"] if card["edges"] <= POINTED else card["kept_edges"]
         )
+
+
+def test_rows_are_those_of_the_file_where_it_is_known() -> None:
+    few = toy_splits()["ood_test"].subset(range(3))
+    assert [card["name"] for card in examine(toy_model(), few).cards] == ["graph 1", "graph 2", "graph 3"]
+    few.columns["row"] = torch.tensor([7, 9, 12])
+    cards = examine(toy_model(), few, names=["", "a", " "]).cards
+    assert [(card["row"], card["name"]) for card in cards] == [(7, "row 7"), (9, "a"), (12, "row 12")]
 
 
 def test_a_small_gallery_shows_some_of_everything() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ciga.errors import CigaError
+from ciga.errors import CigaError, UsageError
 from ciga.files import recover
 from ciga.models.folder import check_free
 from ciga.models.model import Model
@@ -58,6 +58,44 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(CigaError, match="is a file"):
         check_free(tmp_path / "file" / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "notes.txt",
+            "holds notes.txt, which is not part of its model and would be deleted with it: move it",
+        ),
+        ("members/erm/predictions.csv", "holds members/erm/predictions.csv, which is not"),
+        ("members/more/weights.safetensors", "holds members/more/weights.safetensors, which is not"),
+        ("members/nearest.safetensors", "holds members/nearest.safetensors, which is not"),
+        ("old/model.json", "holds old/model.json, which is not"),
+    ],
+)
+def test_what_a_user_put_into_a_model_folder_is_not_deleted(tmp_path: Path, name: str, says: str) -> None:
+    folder = tmp_path / "model"
+    model = toy_model(seeds=1, rival=True)
+    model.save(folder)
+    model.save(folder)  # what it wrote itself is no hindrance
+    mine = folder / name
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text("mine")
+    for save in (check_free, model.save):
+        with pytest.raises(UsageError, match=r"elsewhere, or choose another --out\.$") as refused:
+            save(folder)
+        assert says in str(refused.value)
+    assert mine.read_text() == "mine"
+
+
+def test_many_files_of_others_are_not_all_named(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    toy_model(seeds=1).save(folder)
+    for i in range(9):
+        (folder / f"{i}.csv").write_text("")
+    (folder / "data").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match=r"holds 0\.csv, 1\.csv, 2\.csv, 3\.csv and 6 more, which are not "):
+        check_free(folder)
 
 
 def test_a_link_to_a_model_stays_a_link(tmp_path: Path) -> None:

@@ -6,48 +6,26 @@ import csv
 import gzip
 import json
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
-from ciga.data import GraphStore, Splits, Task
+from ciga.data import GraphStore
 from ciga.data.reading import featurise as molecules
 from ciga.errors import UsageError
-from ciga.models.featuriser import featuriser_of
+from ciga.models import stream
 from ciga.models.model import Model
-from ciga.models.shift import Gauge
 from ciga.models.stream import added_columns, predict_file, read_labelled
-from ciga.nn.encoder import Spec
-from ciga.runs.settings import resolve
 from tests.helpers import random_graph
-from tests.small_models import toy_model, toy_splits, write_molecules
+from tests.small_models import MOLECULES, molecule_model, toy_model, toy_splits, write_molecules
 
 pytest.importorskip("rdkit", reason="RDKit is missing: pip install 'ciga[chem]'")
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    """An untrained model of molecules: what it says does not matter here."""
-    smiles = ["CCO", "c1ccccc1", "CCN", "CC(=O)O", "C1CCCCC1", "CCCl"] * 4
-    store = molecules.featurise(smiles).store.labelled(torch.arange(len(smiles)) % 2)
-    splits = Splits({"train": store, "id_val": store}, Task(2))
-    chosen = resolve("ciga-v2", {"layers": 2, "width": 8}, preset="none")
-    torch.manual_seed(0)
-    spec = Spec.of(splits)
-    source = {"options": {"smiles": "smiles", "label": "active"}}
-    made = Model(
-        "ciga-v2",
-        chosen.flat(),
-        spec,
-        ["0", "1"],
-        "roc_auc",
-        [1, 2],
-        [chosen.method.network(spec, chosen.backbone).eval() for _ in range(2)],
-        featuriser=featuriser_of([store], source),
-    )
-    made.gauge = Gauge.calibrate(made.embed, splits)
-    return made
+    return molecule_model("ciga-v2", seeds=2)
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -160,16 +138,43 @@ def test_labels_of_a_file(model: Model, tmp_path: Path) -> None:
     source = write_molecules(tmp_path / "in.csv")
     found = read_labelled(model, source)
     assert found.store.num_graphs == 48
-    assert [row for row, _ in found.errors] == ["6", "7"]
+    assert [row for row, _ in found.errors] == ["7", "8"], "as ciga data check counts them"
+    assert found.rows == [row for row in range(2, 52) if row not in (7, 8)]
     given = [row for row in rows_of(source) if not row["id"].startswith("bad")]
     assert found.store.y.tolist() == [int(row["active"]) for row in given]
     assert found.names is not None
     assert found.names[:2] == ["m0", "m1"]
     assert len(found.names) == found.store.num_graphs
     assert read_labelled(model, source, label="id").store.y.max() == -1
-    assert read_labelled(model, source, most=10).store.num_graphs == 10
+    few = read_labelled(model, source, most=10)
+    assert (few.store.num_graphs, few.rows) == (10, [2, 3, 4, 5, 6, 9, 10, 11, 12, 13])
     toy_splits()["ood_test"].save(tmp_path / "graphs.safetensors")
     assert isinstance(read_labelled(toy_model(), tmp_path / "graphs.safetensors").store, GraphStore)
+
+
+def test_rows_are_lines_of_the_file_in_every_chunk(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text('\n\nsmiles,note\nCCO,"two\nlines"\n\nC(C,\nCCN,\nCCC,\n')
+    whole = stream.read_chunks
+    monkeypatch.setattr(stream, "read_chunks", lambda *a: whole(*a, size=2))
+    found = read_labelled(model, source)
+    assert (found.rows, [row for row, _ in found.errors]) == ([4, 8, 9], ["7"])
+    (tmp_path / "in.smi").write_text("CCO a\nC(C b\nCCN c\n")
+    bare = read_labelled(model, tmp_path / "in.smi")
+    assert (bare.rows, [row for row, _ in bare.errors]) == ([1, 3], ["2"])
+
+
+def test_rows_that_were_in_training_are_counted(model: Model, tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("smiles\n" + "".join(f"{s}\n" for s in [*MOLECULES, "OCC", "CCCCCCCC", "C(C"]))
+    totals = predict_file(model, source, tmp_path / "out.csv", chunk=3)
+    assert totals.seen == len(MOLECULES) + 1, "OCC is CCO, written the other way round"
+    forgetful = replace(model, gauge=replace(model.gauge, tensors=dict(model.gauge.tensors)))  # type: ignore
+    assert forgetful.gauge is not None
+    del forgetful.gauge.tensors["seen"]
+    assert predict_file(forgetful, source, tmp_path / "out.csv").seen is None
 
 
 def test_parquet_holds_what_csv_holds(model: Model, tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def fit(
     from ciga import options
     from ciga.cli.fitted import print_summary
     from ciga.cli.progress import epoch_bar
+    from ciga.cli.screen import tell
     from ciga.cli.tune import best_settings
     from ciga.models.fit import fit_ensemble, known_settings, methods_of, yardsticks_of
     from ciga.models.folder import check_free
@@ -78,6 +79,8 @@ def fit(
     mixed = [name for name in (candidates or "").split(",") if name.strip()]
     names = methods_of(method, mixed)
     known = known_settings([*names, *yardsticks_of(method, names)], values)
+    if (out / "model.json").is_file():
+        tell(f"{out} holds a model: the new one will replace it.", err=True)
     own: dict[str, dict[str, Any]] = {}
     with epoch_bar(f"{method} on {source}", enabled=not json_) as bar:
         for name in names if tune else ():  # the yardsticks as they come

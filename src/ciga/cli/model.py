@@ -12,8 +12,8 @@ import typer
 
 from ciga.cli.data import refuse_missing
 from ciga.cli.run import AsJson, Plugins
-from ciga.cli.screen import next_step, offer_export, tell, warn
-from ciga.errors import UsageError, counted
+from ciga.cli.screen import again, next_step, tell, warn
+from ciga.errors import CigaError, UsageError, counted
 
 if TYPE_CHECKING:
     from ciga.graphs.splits import Splits
@@ -67,31 +67,44 @@ def predict(
         totals = predict_file(loaded, file, out, smiles=smiles, report=report)
     if json_:
         typer.echo(json.dumps({**vars(totals), "similarity": totals.nearest}))
+    if not totals.classes:
+        molecules = loaded.featuriser["kind"] == "smiles"
+        check = "--smiles names the column of SMILES" if molecules else "the model was fitted on such graphs"
+        where = "the column error" if str(out) == "-" else f"the column error of {out}"
+        raise CigaError(f"No row of {file} could be predicted: {where} says why; check that {check}.")
+    if json_:
         return
     counts = ", ".join(f"{count:,} of class {name}" for name, count in sorted(totals.classes.items()))
-    good = max(totals.rows - totals.errors, 1)
-    typer.echo(f"{counted(totals.rows, 'row')}: {counts or 'none could be predicted'}.", err=True)
+    good = totals.rows - totals.errors
+    typer.echo(f"{counted(totals.rows, 'row')}: {counts}.", err=True)
     if totals.errors:
         warn(f"{counted(totals.errors, 'row')} could not be read: see the column error.")
+    if totals.seen:
+        these = "this row" if good == 1 else f"{totals.seen:,} of these {good:,} rows"
+        tell(f"The model was trained on {these}: its answers there say nothing about new ones.", err=True)
     if totals.flagged:
         warn(
             f"Unlike the training data: {totals.flagged:,} ({100 * totals.flagged / good:.1f} %); "
             "do not rely on those (column shift)."
         )
-    elif loaded.gauge is not None and totals.rows > totals.errors:
+    elif loaded.gauge is not None:
         typer.echo("None is unlike the training data.", err=True)
     if totals.nearest is not None and loaded.gauge is not None:
         usual = loaded.gauge.usual
         beside = "" if usual is None else f"; rows like the training data have {usual:.2f}"
         tell(
-            f"Similarity to the nearest training row: median {totals.nearest:.2f}{beside} (similarity).",
+            f"Similarity to the nearest {_asked(loaded)}: median {totals.nearest:.2f}{beside} (similarity).",
             err=True,
         )
     typer.echo(f"predictions: {out}", err=True)
     if loaded.method.extracts:
-        next_step(f"ciga explain {model} {file}", "shows which part of each graph the answers rest on")
+        words = ["ciga", "explain", str(model), str(file), *([] if smiles is None else ["--smiles", smiles])]
+        next_step(
+            shlex.join([*words, *_member(member)]) + again(plugins=plugin),
+            "shows which part of each graph the answers rest on",
+        )
     else:
-        offer_export(model, loaded.method_name if loaded.shares else None)
+        _offer_export(model, loaded, member, plugin)
 
 
 def explain(
@@ -174,7 +187,7 @@ def explain(
     if origin:
         tell(origin)
     typer.echo(f"report: {out}")
-    offer_export(model, loaded.method_name if loaded.shares else None)
+    _offer_export(model, loaded, member, plugin)
 
 
 def export(
@@ -191,13 +204,37 @@ def export(
     if format_ not in FORMATS:
         raise UsageError(f"There is no export format '{format_}': use {' or '.join(FORMATS)}.")
     loaded = _load(model, plugin, "cpu", member)
-    if loaded.shares:
-        raise UsageError(f"A {loaded.label} cannot be exported: choose one of them, --member NAME.")
     path = out or model.resolve().with_name(model.resolve().name + FORMATS[format_])
     gap = write(loaded, path, format_)
     size = path.stat().st_size / 2**20
     tell(f"{path} ({size:.1f} MB): differs from the original by {gap:.1g} at most on random graphs.")
-    next_step(f"ciga predict {model} FILE --out predictions.csv", "gives the answers to compare it with")
+    words = shlex.join(["ciga", "predict", str(model), "FILE", "--out", "predictions.csv", *_member(member)])
+    next_step(words + again(plugins=plugin), "gives the answers to compare it with")
+
+
+def _member(name: str | None) -> list[str]:
+    """The words that choose a member again."""
+    return [] if name is None else ["--member", name]
+
+
+def _offer_export(folder: Path, model: Model, member: str | None, plugins: list[Path]) -> None:
+    """`ciga export` as the next step, where it works; a mixture cannot be exported, so a member is named."""
+    from ciga.models.export import exportable
+
+    if model.shares:
+        member, model = model.method_name, model.only(model.method_name)
+    if exportable(model):
+        words = shlex.join(["ciga", "export", str(folder), *_member(member)])
+        next_step(words + again(plugins=plugins), "writes the model for other programs")
+
+
+def _asked(model: Model) -> str:
+    """Which training graphs the gauge compares with: all, or some of them."""
+    kept = 0 if model.gauge is None or model.gauge.neighbours is None else len(model.gauge.neighbours.rows)
+    if model.trained_on is None or kept >= model.trained_on:
+        return "training row"
+    what = "molecules" if model.featuriser["kind"] == "smiles" else "graphs"
+    return f"of {kept:,} of the {model.trained_on:,} training {what}"
 
 
 # ---------------------------------------------------------------- where the data come from

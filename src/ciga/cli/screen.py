@@ -85,12 +85,6 @@ def next_step(command: str, why: str = "") -> None:
     console.print(Padding(Text(f"({why})"), (0, 0, 0, 7), expand=False))
 
 
-def offer_export(folder: Path, member: str | None) -> None:
-    """`ciga export` as the next step; a mixture cannot be exported, so one of its members is named."""
-    alone = "" if member is None else f" --member {member}"
-    next_step(f"ciga export {folder}{alone}", "writes the model for other programs")
-
-
 def again(pairs: Sequence[str] = (), plugins: Sequence[Path] = (), runs_dir: Path = Path("runs")) -> str:
     """The options that the next command must repeat to mean the same data, plugins and records."""
     words = [word for pair in pairs for word in ("--data", pair)]

@@ -59,7 +59,7 @@ def examine(
     Args:
         model: the model that looks.
         store: the graphs.
-        rows: their places in the file they come from.
+        rows: where they stand in their file; else the column `row` of the store says it, where there is one.
         names: their names in that file; empty for those without.
         gallery: how many are drawn at most.
         seed: of the random parts, and of the choice of what is drawn.
@@ -98,6 +98,9 @@ def examine(
     out = Examined(store.num_graphs, [])
     smiles = store.columns.get("smiles")
     smiles = [str(s) for s in smiles] if isinstance(smiles, list) else None
+    lines = store.columns.get("row")
+    if rows is None and isinstance(lines, Tensor):
+        rows = [int(line) for line in lines]
     _score(out, store, probability, seen_before)
     if edges:
         score, truth, owner = (torch.cat(column) for column in zip(*edges, strict=True))
@@ -123,8 +126,9 @@ def examine(
         progress(done, len(chosen), "drawing")
         drawn = draw_molecule(smiles[i], explanations[i]) if smiles else None
         picture = drawn or draw_graph(explanations[i])
-        row = rows[i] if rows else i + 1
-        name = names[i] if names and names[i].strip() else f"{'molecule' if smiles else 'graph'} {row}"
+        row = i + 1 if rows is None else rows[i]
+        what = "row" if rows is not None else "molecule" if smiles else "graph"
+        name = names[i] if names and names[i].strip() else f"{what} {row}"
         why = reasons[i] if reasons else ""
         card = _card(model, explanations[i], per_graph, i, row, name, why, picture)
         out.cards.append({**card, "smiles": smiles[i] if smiles else ""})

@@ -120,7 +120,18 @@ def _gap(model: Model, store: GraphStore, module: Exportable, run: Any) -> float
     return float((found - model.predict(batch).probability).abs().max())
 
 
+def exportable(model: Model) -> bool:
+    """Whether `export` can write this model."""
+    try:
+        _check_exportable(model)
+    except UsageError:
+        return False
+    return True
+
+
 def _check_exportable(model: Model) -> None:
+    if model.shares:
+        raise UsageError(f"A {model.label} cannot be exported: choose one of them, --member NAME.")
     conv = model.chosen.backbone.conv
     if conv not in CONVS:
         raise UsageError(

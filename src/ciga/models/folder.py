@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ciga.errors import CigaError, UsageError
-from ciga.files import check_writable, read_tensors, recover
+from ciga.files import check_writable, read_tensors, recover, remove_leftovers
 from ciga.methods.base import methods
 from ciga.nn.encoder import Spec
 from ciga.registry import ENVIRONMENT
@@ -21,16 +22,37 @@ from ciga.runs.settings import Settings
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt", ".joblib", ".npy", ".npz")
 #: A description larger than this is not one that we wrote.
 LARGEST_JSON = 64 * 2**20
+#: The files that models are saved as, within their folder.
+OURS = re.compile(
+    r"nearest\.safetensors|(members/[^/]+/)?(model\.json|report\.json|story\.json|shift\.safetensors"
+    r"|weights-\d+\.safetensors)"
+)
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds something other than a model, or that cannot be written: nothing is lost."""
+    """Refuse a folder that holds anything besides a model, or that cannot be written: nothing is lost."""
     recover(folder)
     if folder.exists() and (
         not folder.is_dir() or (any(folder.iterdir()) and not (folder / "model.json").is_file())
     ):
         raise UsageError(f"{folder} exists and is not a model folder: choose another --out.")
+    remove_leftovers(folder)
+    foreign = _foreign(folder)
+    if foreign:
+        one = len(foreign) == 1
+        listed = ", ".join(foreign[:4]) + (f" and {len(foreign) - 4:,} more" if len(foreign) > 4 else "")
+        raise UsageError(
+            f"{folder} holds {listed}, which {'is' if one else 'are'} not part of its model and would be "
+            f"deleted with it: move {'it' if one else 'them'} elsewhere, or choose another --out."
+        )
     check_writable(folder)
+
+
+def _foreign(folder: Path) -> list[str]:
+    """The files in a model's folder that no model is saved as."""
+    inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    files = [name for name, path in inside.items() if path.is_symlink() or not path.is_dir()]
+    return sorted(name for name in files if not OURS.fullmatch(name))
 
 
 def check_folder(folder: Path) -> None:

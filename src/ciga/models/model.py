@@ -120,6 +120,14 @@ class Model:
         order = sorted(self.shares.items(), key=lambda item: -item[1])
         return "mix of " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in order if share)
 
+    @property
+    def trained_on(self) -> int | None:
+        """The number of training graphs, where the record of the training says it."""
+        found: Any = self.report_data
+        for key in ("data", "splits", "train", "graphs"):
+            found = found.get(key) if isinstance(found, dict) else None
+        return found if isinstance(found, int) else None
+
     def only(self, method: str) -> Model:
         """The model of one method alone, of those that were trained."""
         if method != self.method_name and method not in self.rivals:

@@ -34,6 +34,7 @@ class Chunk:
     """Some rows of the input: all cells in order, the graphs of the good ones, what is wrong with the bad."""
 
     cells: list[list[str]]
+    lines: list[int]  # where each row stands in the file, as an editor shows it
     store: GraphStore | None
     places: list[int]  # the row of each graph
     errors: dict[int, str] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Totals:
     rows: int = 0
     errors: int = 0
     flagged: int = 0
+    seen: int | None = None  # rows that are in the training data; None where the model does not remember them
     classes: dict[str, int] = field(default_factory=dict)
     similarity: list[int] = field(default_factory=lambda: [0] * 101)  # rows by their nearest, in per cent
 
@@ -115,10 +117,12 @@ def predict_smiles(model: Model, smiles: Sequence[str]) -> list[dict[str, str]]:
         raise UsageError("The model was fitted on graphs, not on molecules: give it a file of graphs.")
     found = molecules.featurise(smiles)
     errors = {e.row: f"{e.reason}: {e.detail}".rstrip(": ") for e in found.errors}
-    piece = Chunk([[text] for text in smiles], found.store if found.rows else None, found.rows, errors)
+    cells = [[text] for text in smiles]
+    store = found.store if found.rows else None
+    piece = Chunk(cells, list(range(1, len(cells) + 1)), store, found.rows, errors)
     header = ["smiles", *added_columns(model)]
     answers = zip(piece.cells, _predict(model, piece, Totals()), strict=True)
-    return [dict(zip(header, [*cells, *values], strict=True)) for cells, values in answers]
+    return [dict(zip(header, [*own, *values], strict=True)) for own, values in answers]
 
 
 def _predict(model: Model, piece: Chunk, totals: Totals) -> list[list[str]]:
@@ -127,6 +131,9 @@ def _predict(model: Model, piece: Chunk, totals: Totals) -> list[list[str]]:
     out = [[""] * (width - 1) + [piece.errors.get(i, "")] for i in range(len(piece.cells))]
     if piece.store is None:
         return out
+    seen = None if model.gauge is None else model.gauge.seen(piece.store)
+    if seen is not None:
+        totals.seen = (totals.seen or 0) + int(seen.sum())
     for batch in piece.store.batches(256, chunk=4):
         answer = model.predict(batch)
         best = answer.probability.argmax(1).tolist()
@@ -211,7 +218,7 @@ def _table_chunks(
         found = molecules.featurise(texts, workers=workers)
         errors |= {places[table.rows[e.row]]: f"{e.reason}: {e.detail}".rstrip(": ") for e in found.errors}
         rows = [places[table.rows[i]] for i in found.rows]
-        yield Chunk(cells, found.store if rows else None, rows, errors)
+        yield Chunk(cells, lines, found.store if rows else None, rows, errors)
 
 
 def _fit(cells: Sequence[str], width: int) -> list[str]:
@@ -234,7 +241,8 @@ def _graph_chunks(
             own = [found.values[n][i] if n in found.values else None for n in names]
             cells[places[line]][1:] = ["" if v is None else str(v) for v in own]
         errors = {places[line]: why for line, why in bad.items()}
-        yield Chunk(cells, found.store if found.rows else None, [places[r] for r in found.rows], errors)
+        rows = [places[line] for line in found.rows]
+        yield Chunk(cells, lines, found.store if rows else None, rows, errors)
 
 
 # ---------------------------------------------------------------- a file as labelled graphs
@@ -245,7 +253,7 @@ class Labelled:
     """The graphs of a file, their labels where it has them (-1 elsewhere), and the rows left out."""
 
     store: GraphStore
-    rows: list[int]  # the row of each graph, from 1, the header not counted
+    rows: list[int]  # the row of each graph in the file, as an editor shows it: below a header the first is 2
     errors: list[tuple[str, str]]
     cut: bool  # whether there were more rows than were asked for
     names: list[str] | None = None  # of the rows, where a column holds them
@@ -270,16 +278,15 @@ def read_labelled(
     at = header.index(column) if column in header else None
     called = name_column(header, (column, smiles or str(model.featuriser.get("column"))))
     names: list[str] | None = None if called is None else []
-    stores, labels, rows, errors, seen, cut = [], [], [], [], 0, False
+    stores, labels, rows, errors, cut = [], [], [], [], False
     for piece in chunks:
         if piece.store is not None:
             stores.append(piece.store)
-        rows += [seen + place + 1 for place in piece.places]
+        rows += [piece.lines[place] for place in piece.places]
         if names is not None:
             names += [piece.cells[place][header.index(str(called))] for place in piece.places]
         labels += [_class(model, piece.cells[place][at]) if at is not None else -1 for place in piece.places]
-        errors += [(str(seen + place + 1), why) for place, why in sorted(piece.errors.items())]
-        seen += len(piece.cells)
+        errors += [(str(piece.lines[place]), why) for place, why in sorted(piece.errors.items())]
         if len(rows) >= most:
             cut = True
             break

@@ -378,9 +378,18 @@ def test_whole_groups_are_held_out(tmp_path: Path, table: Path) -> None:
         seen.add(frozenset(owners["ood_test"]))
         assert splits.notes["split"] == "group assay"
     assert len(seen) > 1, "the seed decides which groups are held out"
-    with pytest.raises(CigaError, match="only 2 groups"):
-        build(write(tmp_path / "two.csv", [f"{r[0]},{r[1]},{i % 2}" for i, r in enumerate(good_rows())],
-                    "smiles,label,lab"), split="group:lab")  # fmt: skip
+    needs = "and a split into three parts needs at least three: take another split rule"
+    for groups, says in (
+        (1, f"Column 'lab' has only one group, {needs}."),
+        (2, f"Column 'lab' has only two groups, {needs}, or set a fraction to 0 (fractions=0.8,0,0.2)."),
+    ):
+        few = [f"{r[0]},{r[1]},{i % groups}" for i, r in enumerate(good_rows())]
+        for rule, what in (("group", "group"), ("order", "different value"), ("time", "different value")):
+            with pytest.raises(CigaError) as refused:
+                build(write(tmp_path / "few.csv", few, "smiles,label,lab"), split=f"{rule}:lab")
+            assert str(refused.value) == says.replace("group", what)
+    two = write(tmp_path / "two.csv", few, "smiles,label,lab")
+    assert set(build(two, split="group:lab", fractions="0.8,0,0.2")) == {"train", "ood_test"}
     with pytest.raises(UsageError, match="split=group:COLUMN"):
         build(path, split="group")
 
@@ -400,6 +409,20 @@ def test_the_latest_rows_are_the_test(tmp_path: Path, table: Path) -> None:
     dated = [f"{r[0]},{r[1]},2{999 - i:03d}-05-01" for i, r in enumerate(good_rows())]
     splits = build(write(tmp_path / "d.csv", dated, "smiles,label,day"), split="time:day", descending=True)
     assert splits["ood_test"].columns["smiles"] == [r[0] for r in good_rows()[:10]]
+
+
+def test_months_by_name_are_in_the_order_of_time(tmp_path: Path, table: Path) -> None:
+    """April came first, then August: the alphabet's order."""
+    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct"]
+    named = [f"{r[0]},{r[1]},{months[i // 10]} 2015" for i, r in enumerate(good_rows())]
+    path = write(tmp_path / "m.csv", named, "smiles,label,month")
+    for split in ("time:month", "order:month"):
+        splits = build(path, split=split)
+        assert splits["ood_test"].columns["smiles"] == [r[0] for r in good_rows()[90:]]
+    american = [f"{r[0]},{r[1]},5/{1 + i % 28}/2015 12:00" for i, r in enumerate(good_rows())]
+    path = write(tmp_path / "a.csv", american, "smiles,label,day")
+    with pytest.raises(CigaError, match=r"a\.csv, row 2: '5/1/2015 12:00' .* write dates as YYYY-MM-DD"):
+        build(path, split="time:day")
 
 
 def test_parts_of_a_similarity_split_are_unlike(table: Path) -> None:

@@ -66,12 +66,46 @@ def test_a_few_words_among_numbers_are_bad_rows() -> None:
     assert rows.rejected[0].reason == "year is not a number"
 
 
-def test_text_stays_text_but_dates_must_sort() -> None:
-    rows = rows_of(key=["2001-05", "2002-01"])
-    clean_order(rows, "date")
-    assert len(rows) == 2
-    with pytest.raises(CigaError, match="YYYY-MM-DD"):
-        clean_order(rows_of(key=["31.12.2001", "1.1.2002"]), "date")
+@pytest.mark.parametrize("time", [True, False])
+@pytest.mark.parametrize(
+    ("key", "order"),
+    [
+        (["2001-05", "2002-01", "2001-12-03"], [0, 2, 1]),
+        (["Mar 2019", "Jan 2019", "Dec 2005"], [2, 1, 0]),
+        (["2015-10-1", "2015-6-3", "2015-6-21"], [1, 2, 0]),
+        (["2-May-2015", "14-May-2015", "30-Apr-2015"], [2, 0, 1]),
+        (["2016", "2015-06-03", "2015-12"], [1, 2, 0]),
+    ],
+)
+def test_dates_are_ordered_by_time(key: list[str], order: list[int], time: bool) -> None:
+    rows = rows_of(key=key)
+    clean_order(rows, "date", time=time)
+    assert sorted(range(len(key)), key=rows.cells["key"].__getitem__) == order
+
+
+@pytest.mark.parametrize("time", [True, False])
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        (["2015-06-03", "05/06/2015"], "row 3: '05/06/2015' in column 'date' is a date whose day and month"),
+        (["31.12.2001", "1.1.2002"], "row 2: '31.12.2001' in column 'date' is a date whose day and month"),
+        (["5/14/2015 12:00", "5/15/2015 9:00"], "row 2: '5/14/2015 12:00' in column 'date'"),
+        (["May 2015", "Jan 2019", "later"], "row 4: 'later' in column 'date' is not a date that can be read"),
+        (["2015-06-31", "2015-06-01", "2015-06-02"], "row 2: '2015-06-31' in column 'date' is not a date"),
+    ],
+)
+def test_what_is_surely_no_date_among_dates_is_refused(key: list[str], says: str, time: bool) -> None:
+    with pytest.raises(CigaError, match=r"a\.csv, row .*: write dates as YYYY-MM-DD\.$") as refused:
+        clean_order(rows_of(key=key), "date", time=time)
+    assert says in str(refused.value)
+
+
+def test_other_text_has_an_order_but_no_time() -> None:
+    rows = rows_of(key=["batch b", "batch a", "May 2015", "12"])
+    clean_order(rows, "batch")
+    assert rows.cells["key"] == ["batch b", "batch a", "May 2015", "12"]
+    with pytest.raises(CigaError, match="row 2: 'batch b' in column 'batch' is not a date"):
+        clean_order(rows, "batch", time=True)
 
 
 def test_rows_set_aside_are_listed_in_the_order_of_the_file() -> None:

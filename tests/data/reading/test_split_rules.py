@@ -128,10 +128,21 @@ def test_three_rows_make_three_parts() -> None:
     }
 
 
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_too_few_rows(count: int) -> None:
-    with pytest.raises(CigaError, match=f"only {count} rows to cut"):
+@pytest.mark.parametrize(
+    ("count", "says"),
+    [(0, "There are no rows"), (1, "There is only one row"), (2, "There are only two rows")],
+)
+def test_too_few_rows(count: int, says: str) -> None:
+    with pytest.raises(CigaError, match=f"{says}, and a split into three parts needs at least three: take"):
         by_random(count, SHARES, 0)
+
+
+def test_one_scaffold_or_piece_of_many_is_spoken_of_in_the_singular() -> None:
+    for what, says in (("scaffold", "one scaffold"), ("group of connected molecules", "one group of conn")):
+        with pytest.raises(
+            CigaError, match=f"There is only {says}.*, and a split into two parts needs at le"
+        ):
+            by_group(["a"] * 5, (0.8, 0, 0.2), what=what)
 
 
 @pytest.mark.parametrize(

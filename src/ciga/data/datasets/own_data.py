@@ -106,11 +106,12 @@ class OwnData(Dataset):
         for path in self.files().values():
             if not path.is_file():
                 raise UsageError(f"There is no file {path}.")
-        self.rule()
+        rule, _ = self.rule()
         split_rules.check_fractions(self.fractions)
         sources = list(self.files().values())
         names = [str(path) for path in sources]
-        key = {**options.as_dict(self), "files": names, "version": self.versions()}
+        versions = [*self.versions(), *([cleaning.ORDER_VERSION] if rule in ("order", "time") else [])]
+        key = {**options.as_dict(self), "files": names, "version": versions}
         log = cache_folder(self.name, key, sources).with_suffix(".rejected.csv")
         splits = cached(self.name, key, sources, lambda: self._make(log, progress))
         if "rejected.file" in splits.notes and not Path(splits.notes["rejected.file"]).is_file():
@@ -167,7 +168,7 @@ class OwnData(Dataset):
         if rule == "column":
             cleaning.clean_split_names(rows)
         elif rule in ("order", "time"):
-            cleaning.clean_order(rows, str(column))
+            cleaning.clean_order(rows, str(column), time=rule == "time")
         graphs = self.graphs(rows, progress)
         self._assign(rows, rule, graphs, progress)
         splits = self._splits(rows, graphs.subset(cleaning.drop_unseen(rows)))
@@ -205,14 +206,15 @@ class OwnData(Dataset):
         keys = [rows.cells["key"][i] for i in cut] if "key" in rows.cells else []
         numbers = [number(key) for key in keys]
         along: Sequence[Any] = keys if None in numbers else numbers
+        column = self.rule()[1]
         rules: dict[str, Callable[[], Parts]] = {
             "size": lambda: split_rules.by_size(nodes, shares, self.descending),
             "degree": lambda: split_rules.by_degree(nodes, edges, shares, self.descending),
             "random": lambda: split_rules.by_random(len(cut), shares, self.seed, labels),
-            "order": lambda: split_rules.by_order(along, shares, self.descending),
-            "time": lambda: split_rules.by_order(along, shares),
+            "order": lambda: split_rules.by_order(along, shares, self.descending, column),
+            "time": lambda: split_rules.by_order(along, shares, column=column),
             "group": lambda: split_rules.by_whole_groups(
-                [canonical(key) for key in keys], shares, self.seed, "groups"
+                [canonical(key) for key in keys], shares, self.seed, column=column
             ),
             "column": lambda: split_rules.by_column(keys)[0],
             "files": lambda: {"train": np.arange(len(cut))},

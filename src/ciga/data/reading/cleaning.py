@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ciga.data.reading import split_rules, tables
+from ciga.data.reading import dates, split_rules, tables
 from ciga.data.reading.tables import Rejected, is_missing
 from ciga.errors import CigaError
 from ciga.graphs.store import GraphStore
 
-DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+#: Raised when `clean_order` orders some rows in another way, so that caches of older ones are not taken.
+ORDER_VERSION = 1
 #: A column with more different numbers than this, some of them fractions, holds measurements.
 MOST_FRACTIONS = 10
 ROLES = {"smiles": "SMILES", "label": "label", "env": "environment"}
@@ -96,15 +96,33 @@ def clean_split_names(rows: Rows) -> None:
     rows.drop({i: ("unknown split name", rows.cells["key"][i], advice) for i in odd if i in cut})
 
 
-def clean_order(rows: Rows, column: str) -> None:
-    """Numbers are ordered as numbers, all else as text; a few words among numbers are bad rows."""
+def clean_order(rows: Rows, column: str, time: bool = False) -> None:
+    """Numbers are ordered as numbers, dates by time, and text as text unless the column tells the `time`.
+
+    A few words among numbers are bad rows. What is no date among dates could stand anywhere: it is an error.
+    """
     cells, cut = rows.cells["key"], rows.open
     words = [i for i in cut if number(cells[i]) is None]
     if 2 * len(words) < len(cut):
         advice = "most other rows hold numbers"
         rows.drop({i: (f"{column} is not a number", cells[i], advice) for i in words})
-    elif any(DAY_FIRST.fullmatch(cells[i]) for i in cut):
-        raise CigaError(f"Column '{column}' has dates that do not sort as text: write them as YYYY-MM-DD.")
+        return
+    known = {text: dates.sortable(text) for text in {cells[i] for i in cut}}
+    dated = [i for i in words if known[cells[i]] is not None or dates.is_unsure(cells[i])]
+    if not time and 2 * len(dated) <= len(words):
+        return
+    for i in cut:
+        text = known[cells[i]]
+        if text is None:
+            file, line = rows.at[i]
+            cell = f"{tables.short(cells[i])!r} in column '{column}'"
+            wrong = (
+                "is a date whose day and month can be confused"
+                if dates.is_unsure(cells[i])
+                else "is not a date that can be read for certain"
+            )
+            raise CigaError(f"{file}, row {line}: {cell} {wrong}: write dates as YYYY-MM-DD.")
+        cells[i] = text
 
 
 def drop_unseen(rows: Rows) -> list[int]:

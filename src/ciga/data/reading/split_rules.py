@@ -64,15 +64,24 @@ def by_random(count: int, fractions: Sequence[float], seed: int, labels: Values 
         rank = np.empty(count)
         rank[grouped] = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         order = order[np.argsort((rank + 0.5) / sizes[code], kind="stable")]
-    return _cut(order, np.arange(count), fractions, ID_NAMES, "rows")
+    return _cut(order, np.arange(count), fractions, ID_NAMES, "row")
 
 
-def by_order(values: Values, fractions: Sequence[float], descending: bool = False) -> Parts:
-    """The lowest values to train, the highest to test (`descending`: the other way round)."""
+def by_order(
+    values: Values, fractions: Sequence[float], descending: bool = False, column: str | None = None
+) -> Parts:
+    """The lowest values to train, the highest to test.
+
+    Args:
+        values: What the rows are ordered by.
+        fractions: The shares of train, validation and test.
+        descending: The highest to train, the lowest to test instead.
+        column: Where the values stand, for the error when there are too few.
+    """
     _, rank = np.unique(np.asarray(values), return_inverse=True)
     rank = -rank if descending else rank
     order = np.argsort(rank, kind="stable")
-    return _cut(order, rank[order], fractions, OOD_NAMES, "different values")
+    return _cut(order, rank[order], fractions, OOD_NAMES, "different value", column)
 
 
 def by_size(nodes: Tensor, fractions: Sequence[float], descending: bool = False) -> Parts:
@@ -92,8 +101,15 @@ def by_degree(nodes: Tensor, edges: Tensor, fractions: Sequence[float], descendi
     return by_order((edges.double() / nodes.clamp(min=1)).numpy(), fractions, descending)
 
 
-def by_group(groups: Sequence[str], fractions: Sequence[float], seed: int = 0) -> Parts:
-    """Whole groups: the largest to train, the rarest to test; `seed` orders those of equal size."""
+def by_group(groups: Sequence[str], fractions: Sequence[float], seed: int = 0, what: str = "group") -> Parts:
+    """Whole groups: the largest to train, the rarest to test.
+
+    Args:
+        groups: The group of each row.
+        fractions: The shares of train, validation and test.
+        seed: Orders groups of equal size.
+        what: What a group is called, for the error when there are too few.
+    """
     _, code, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
     shuffled = np.random.default_rng(seed).permutation(len(sizes))
     by_frequency = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
@@ -101,11 +117,15 @@ def by_group(groups: Sequence[str], fractions: Sequence[float], seed: int = 0) -
     place[by_frequency] = np.arange(len(sizes))
     rank = place[code]
     order = np.argsort(rank, kind="stable")
-    return _cut(order, rank[order], fractions, OOD_NAMES, "groups")
+    return _cut(order, rank[order], fractions, OOD_NAMES, what)
 
 
 def by_whole_groups(
-    groups: Sequence[str] | Rows, fractions: Sequence[float], seed: int = 0, what: str = "groups"
+    groups: Sequence[str] | Rows,
+    fractions: Sequence[float],
+    seed: int = 0,
+    what: str = "group",
+    column: str | None = None,
 ) -> Parts:
     """Whole groups dealt out at random: assays, projects, vendors, clusters of like molecules.
 
@@ -115,7 +135,8 @@ def by_whole_groups(
         groups: The group of each row.
         fractions: The shares of train, validation and test.
         seed: Of the order in which groups are dealt.
-        what: What the groups are called, for the error when there are too few.
+        what: What a group is called, for the error when there are too few.
+        column: Where the groups stand, for the same.
     """
     _, code, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
     held_out = [share for share in check_fractions(fractions)[1:] if share > 0]
@@ -125,7 +146,7 @@ def by_whole_groups(
     place[shuffled[np.argsort(~large[shuffled], kind="stable")]] = np.arange(len(sizes))
     rank = place[code]
     order = np.argsort(rank, kind="stable")
-    return _cut(order, rank[order], fractions, OOD_NAMES, what)
+    return _cut(order, rank[order], fractions, OOD_NAMES, what, column)
 
 
 def by_cluster(
@@ -143,7 +164,7 @@ def by_cluster(
     from ciga.data.reading.similarity import clusters, fingerprints
 
     return by_whole_groups(
-        clusters(fingerprints(smiles, progress), tanimoto, progress), fractions, seed, "clusters"
+        clusters(fingerprints(smiles, progress), tanimoto, progress), fractions, seed, "cluster"
     )
 
 
@@ -170,7 +191,7 @@ def by_similarity(
             f"{largest:.0%} of the molecules are connected by similarities of {tanimoto:g} or more: too few "
             f"are left to hold out. Take a higher value, such as tanimoto={min(tanimoto + 0.1, 0.95):.2f}."
         )
-    return by_whole_groups(group, fractions, seed, "groups of connected molecules")
+    return by_whole_groups(group, fractions, seed, "group of connected molecules")
 
 
 def by_scaffold(
@@ -191,7 +212,7 @@ def by_scaffold(
     """
     from ciga.data.reading.featurise import scaffolds
 
-    return by_group(scaffolds(smiles, progress, workers), fractions, seed)
+    return by_group(scaffolds(smiles, progress, workers), fractions, seed, "scaffold")
 
 
 def by_column(values: Sequence[str]) -> tuple[Parts, list[int]]:
@@ -232,7 +253,12 @@ def hold_out(parts: Parts, share: float, seed: int, labels: Values | None = None
 
 
 def _cut(
-    order: Rows, rank: NDArray[Any], fractions: Sequence[float], names: Sequence[str], what: str
+    order: Rows,
+    rank: NDArray[Any],
+    fractions: Sequence[float],
+    names: Sequence[str],
+    what: str,
+    column: str | None = None,
 ) -> Parts:
     """Cut `order` where `rank` (in that order) changes, as near to the fractions as that allows.
 
@@ -246,10 +272,7 @@ def _cut(
         np.concatenate([[0], np.flatnonzero(np.diff(rank)) + 1, [total]]) if total else np.zeros(1, dtype=int)
     )
     if len(edges) - 1 < len(wanted):
-        raise CigaError(
-            f"There are only {len(edges) - 1} {what} to cut {total} rows into {len(wanted)} parts: "
-            "take another split rule, or set a fraction to 0."
-        )
+        raise CigaError(_too_few(len(edges) - 1, what, column, len(wanted)))
     cuts, last = [0], 0
     for done, target in enumerate(np.cumsum([share for _, share in wanted])[:-1] * total):
         # At least one run for this part, and one for each part still to come.
@@ -261,3 +284,18 @@ def _cut(
         name: np.sort(order[start:stop]).astype(np.int64)
         for (name, _), start, stop in zip(wanted, cuts, cuts[1:], strict=False)
     }
+
+
+def _too_few(count: int, what: str, column: str | None, parts: int) -> str:
+    """Why `count` groups, or whatever is dealt out, do not make two or three parts."""
+    one, of, rest = what.partition(" of ")
+    found = ("no", "only one", "only two")[count] + f" {one}{'s' * (count != 1)}{of}{rest}"
+    where = f"Column '{column}' has" if column else "There is" if count == 1 else "There are"
+    least = ("one", "two", "three")[parts - 1]
+    needs = (
+        f"a part needs at least {least}"
+        if parts == 1
+        else f"a split into {least} parts needs at least {least}"
+    )
+    fewer = ", or set a fraction to 0 (fractions=0.8,0,0.2)" if count == 2 else ""
+    return f"{where} {found}, and {needs}: take another split rule{fewer}."

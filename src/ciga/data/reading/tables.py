@@ -43,7 +43,7 @@ class Rejected:
 
     def __str__(self) -> str:
         where = f"{self.file}, row {self.row}" if self.file else f"row {self.row}"
-        blame = f" ({_short(self.value)!r})" if self.value else ""
+        blame = f" ({short(self.value)!r})" if self.value else ""
         detail = f": {self.detail}" if self.detail else ""
         return f"{where}: {self.reason}{blame}{detail}"
 
@@ -183,7 +183,7 @@ def _text_chunks(
         held += sum(map(len, cells))
         if fault:
             reason, detail = fault
-            chunk.rejected.append(Rejected(line, reason, _short(text), detail, str(path), tuple(cells)))
+            chunk.rejected.append(Rejected(line, reason, short(text), detail, str(path), tuple(cells)))
         else:
             chunk.rows.append(line)
             for name, place in places.items():
@@ -237,9 +237,10 @@ def _suffixes(path: Path) -> tuple[str, str]:
     return Path(path.stem).suffix.lower() if packing else path.suffix.lower(), packing
 
 
-def _short(text: str, limit: int = 80) -> str:
+def short(text: str, limit: int = 80) -> str:
+    """A text for a message: its beginning, if it is long."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _one_line(text: str) -> str:
-    return _short(" ".join(text.replace("\0", "\\0").split()), 1000)
+    return short(" ".join(text.replace("\0", "\\0").split()), 1000)
