@@ -5,8 +5,9 @@
 It takes the runs that `python -m benchmarks.molecules` left in `--runs-dir`; the test rows are not looked at.
 Validation rows are drawn at random to choose the shares, 40 times; the others score the mixture. When they
 are scored, the networks answer for `ood_val` with the epoch that `id_val` chose. When shares are chosen they
-answer with the same epoch (`other rows`), or with the one that `ood_val` itself chose (`own rows`). In a third
-way each method has a temperature, found on the shifted ones of the rows that choose (`other rows, cooled`).
+answer with the same epoch (`other rows`), or with the one that `ood_val` itself chose (`own rows`). In a
+third way each method has a temperature, found on the shifted ones of the rows that choose (`other rows,
+cooled`).
 Records go to `benchmarks/shares.jsonl`, one line for each table, way and number of rows.
 """
 
