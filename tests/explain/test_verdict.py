@@ -27,7 +27,7 @@ def model(low: float, high: float, seeds: int = 3, extracts: bool = True) -> Any
         metric="roc_auc",
         seeds=list(range(seeds)),
         method=SimpleNamespace(extracts=extracts),
-        gauge=SimpleNamespace(level=0.05),
+        gauge=SimpleNamespace(chance=0.05),
         shares={},
     )
 

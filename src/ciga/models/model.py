@@ -39,7 +39,7 @@ from ciga.models.folder import (
 from ciga.models.neighbours import Neighbours
 from ciga.models.shift import MEASURES, Gauge
 from ciga.models.temperature import LEAST, MOST
-from ciga.models.types import ReportData
+from ciga.models.types import ReportData, of_one, training_graphs
 from ciga.nn.encoder import Spec
 from ciga.registry import plugin_of
 from ciga.runs.records import versions
@@ -123,17 +123,14 @@ class Model:
     @property
     def trained_on(self) -> int | None:
         """The number of training graphs, where the record of the training says it."""
-        found: Any = self.report_data
-        for key in ("data", "splits", "train", "graphs"):
-            found = found.get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, int) else None
+        return training_graphs(self.report_data)
 
     def only(self, method: str) -> Model:
         """The model of one method alone, of those that were trained."""
         if method != self.method_name and method not in self.rivals:
             raise unknown("member of this model", method, [self.method_name, *self.rivals])
         found = self if method == self.method_name else self.rivals[method]
-        told = _of_one(self.report_data, method, own=found is self)
+        told = of_one(self.report_data, method, own=found is self)
         return replace(found, rivals={}, shares={}, report_data=told)
 
     def to(self, device: torch.device | str) -> Model:
@@ -325,29 +322,6 @@ def _rival(folder: Path, model: Model) -> Model:
     if found.gauge is not None and model.gauge is not None:
         found.gauge.neighbours = model.gauge.neighbours
     return found
-
-
-def _of_one(report_data: ReportData, method: str, own: bool) -> ReportData:
-    """What was recorded of one method, and of the data; not what was said of others.
-
-    Args:
-        report_data: Of all methods.
-        method: The one.
-        own: Was the data flagged by its embeddings?
-    """
-    common = {"metric", "selection", "where", "data", "finished", "flagged"}
-    by_method = {"scores", "histories", "seconds", "hashes", "rules", "ensembles", "calibration"}
-    out: dict[str, Any] = {key: value for key, value in report_data.items() if key in common}
-    for key, value in report_data.items():
-        if key in by_method and isinstance(value, dict) and method in value:
-            out[key] = {method: value[method]}
-    if not own:
-        theirs = ("any", "embedding")
-        out["flagged"] = {
-            part: {name: share for name, share in found.items() if name not in theirs}
-            for part, found in out.get("flagged", {}).items()
-        }
-    return cast(ReportData, out)
 
 
 def _neighbours(file: Path, gauge: Gauge) -> Neighbours:

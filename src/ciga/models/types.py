@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from ciga.scoring.stats import Interval, Verdict
 
@@ -51,3 +51,34 @@ class ReportData(TypedDict, total=False):
     made_of: str
     shares: dict[str, float]
     repeats: RepeatedFits
+
+
+def of_one(report_data: ReportData, method: str, own: bool) -> ReportData:
+    """What was recorded of one method, and of the data; not what was said of others.
+
+    Args:
+        report_data: Of all methods.
+        method: The one.
+        own: Was the data flagged by its embeddings?
+    """
+    common = {"metric", "selection", "where", "data", "finished", "flagged"}
+    by_method = {"scores", "histories", "seconds", "hashes", "rules", "ensembles", "calibration"}
+    out: dict[str, Any] = {key: value for key, value in report_data.items() if key in common}
+    for key, value in report_data.items():
+        if key in by_method and isinstance(value, dict) and method in value:
+            out[key] = {method: value[method]}
+    if not own:
+        theirs = ("any", "embedding")
+        out["flagged"] = {
+            part: {name: share for name, share in found.items() if name not in theirs}
+            for part, found in out.get("flagged", {}).items()
+        }
+    return cast(ReportData, out)
+
+
+def training_graphs(report_data: ReportData) -> int | None:
+    """The number of training graphs, where the record of the training says it."""
+    found: Any = report_data
+    for key in ("data", "splits", "train", "graphs"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, int) else None
