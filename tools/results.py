@@ -163,12 +163,17 @@ def molecules(file: Path) -> str:
         mark = " *" if any(line.get("older") for line in mine.values()) else ""
         seeds = _seeds({tool: line["seeds"] for tool, line in mine.items()})
         about = f"{seeds} | {'–' if near is None else f'{near:.2f}'}"
-        out.append(f"| {', '.join(place)}{mark} | {about} | {' | '.join(cells)} |")
+        out.append(f"| {_place(*place)}{mark} | {about} | {' | '.join(cells)} |")
     versions = sorted({v for line in lines if (v := line["versions"].get("chemprop"))})
     about = f" chemprop is version {', '.join(versions)} with its defaults." if versions else ""
     older = {line["older"] for line in lines if line.get("older")}
     about += "".join(f" Rows with * are from before {what}." for what in sorted(older))
     return "\n".join(out) + f'\n\n"Networks": how many each tool averages, or forests.{about}\n'
+
+
+def _place(table: str, split: str) -> str:
+    """A table and its split in few words: DrugOOD's tables are called after the splits they come with."""
+    return f"{table}, {split}" if split != "own" else "EC50, {}".format(table.rpartition("-")[2])
 
 
 def _seeds(of: dict[str, int]) -> str:
@@ -203,7 +208,7 @@ def extraction(file: Path) -> str:
         for tool in tools:
             found = mine[tool]["against_erm"] if tool in mine else None
             cells.append("–" if found is None else _gap(found))
-        out.append(f"| {', '.join(place)} | {' | '.join(cells)} |")
+        out.append(f"| {_place(*place)} | {' | '.join(cells)} |")
     return "\n".join(out) + "\n\nBold: the interval (95 %, over seeds and test rows) leaves out 0.\n"
 
 
@@ -223,7 +228,7 @@ def gauge(file: Path) -> str:
         loss = line["id_val"] - line["roc_auc"]["mean"]
         cells = [f"{100 * line['flagged']:.0f} %", f"{loss:.2f}"]
         cells += [f"{line['told_apart'][name]:.2f}" for name in measures]
-        out.append(f"| {line['table']}, {line['split']} | {' | '.join(cells)} |")
+        out.append(f"| {_place(line['table'], line['split'])} | {' | '.join(cells)} |")
     return "\n".join(out) + "\n"
 
 
