@@ -10,6 +10,7 @@ A model keeps the fingerprints of its training graphs (256 bytes each), of at mo
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,14 +55,12 @@ class Neighbours:
         row, names = some.columns.get("row"), smiles_of(some)
         places = torch.arange(some.num_graphs) * step + 1
         rows = row.tolist() if isinstance(row, Tensor) else places.tolist()
-        try:
-            naming, bits = MORGAN, fingerprints(names or [])
-        except MissingExtra:
-            names = None
-        if names is None:
-            naming = Naming.of(some)
-            bits = np.concatenate([fingerprint(batch, naming) for batch in some.batches(256, chunk=4)])
-        return cls(bits, naming, rows, names or [])
+        if names is not None:
+            with suppress(MissingExtra):
+                return cls(fingerprints(names), MORGAN, rows, names)
+        naming = Naming.of(some)
+        bits = [fingerprint(batch, naming) for batch in some.batches(256, chunk=4)]
+        return cls(np.concatenate(bits), naming, rows, names or [])
 
     def __call__(self, batch: Batch, store: GraphStore | None = None) -> NearestGraph | None:
         """The nearest training graph of each graph of a batch of `store`; None for want of its SMILES."""

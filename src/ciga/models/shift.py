@@ -165,7 +165,7 @@ class Gauge:
 
     @property
     def chance(self) -> float:
-        """The share of graphs like the calibration graphs that is flagged, on average.
+        """The largest share of graphs like the calibration graphs that is flagged, on average.
 
         Above the largest of n values another one lies once in n + 1 times: with few calibration graphs no
         threshold is as strict as `level` asks for.
